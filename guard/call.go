@@ -1,0 +1,281 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// call is one Do. Its steps are prepare, acquire and run; acquire says by its
+// outcome whether to run.
+type call struct {
+	op     *operation
+	key    Key
+	action func(context.Context) error // runs the user's action and keeps its value
+	encode func() ([]byte, error)      // of that value
+	decode func(data []byte) error     // sets the value
+	obs    observed
+	waitTo time.Time // the wait bound
+
+	// request is the one that every reserve of this call sends: one owner, one
+	// token, so that the store knows a repeat.
+	request    ReserveRequest
+	sent       time.Time // when the last reserve was sent: its lease counts from here
+	unknown    bool      // a reserve failed: it may have acquired the key all the same
+	collided   bool
+	own        Record // this call's reservation
+	ran        Record // the record of the run whose result is returned
+	executedAt time.Time
+	stale      bool
+}
+
+// do runs the steps. The deferred end tells the observer also of an action that
+// unwinds the stack: by then no outcome but failed has been set.
+func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err error) {
+	if ctx == nil || c.action == nil {
+		err = fmt.Errorf("onceguard: operation %q: the context and the action must not be nil", c.op.name)
+		return CallEnd{Outcome: OutcomeInvalid, Err: err}, err
+	}
+	ctx, c.obs = observeCall(ctx, c.op.observer, CallInfo{Key: c.key, OwnerLabel: c.op.label})
+	end.Outcome = OutcomeFailed
+	defer func() {
+		end.Err, end.Fence, end.Attempt = err, c.ran.Fence, c.ran.Attempt
+		if err == nil && end.Outcome == OutcomeFailed {
+			end.Err = ErrActionUnwound
+		}
+		c.obs.end(end)
+	}()
+	if err = c.prepare(ctx, opts); err != nil {
+		end.Outcome = OutcomeInvalid
+		return end, err
+	}
+	outcome, err := c.acquire(ctx)
+	switch {
+	case err != nil || outcome == OutcomeReplayed:
+		end.Outcome = outcome
+	default:
+		if err = c.run(ctx, outcome == OutcomeExecuted); err == nil {
+			end.Outcome = outcome
+		}
+	}
+	return end, err
+}
+
+// prepare checks the call before anything is asked of the store.
+func (c *call) prepare(ctx context.Context, opts []CallOption) error {
+	var config callConfig
+	for _, o := range opts {
+		if o != nil {
+			o.applyCall(&config)
+		}
+	}
+	if err := checkName(c.key.Name); err != nil {
+		return fmt.Errorf("onceguard: operation %q: %w: %w", c.op.name, ErrInvalidKey, err)
+	}
+	if ctx.Err() != nil {
+		return canceledError(ctx, c.op.name)
+	}
+	c.waitTo = time.Now().Add(c.op.waitBound)
+	c.request = ReserveRequest{
+		Key:       c.key,
+		Owner:     Owner{Token: newToken(), Label: c.op.label, TraceParent: c.obs.traceParent()},
+		Lease:     c.op.lease,
+		Retention: c.op.retention,
+	}
+	if !config.hasInput {
+		return nil
+	}
+	var err error
+	if c.request.Fingerprint, err = fingerprint(config.input); err != nil {
+		return fmt.Errorf("onceguard: operation %q: %w", c.op.name, err)
+	}
+	return nil
+}
+
+// acquire asks for the key and, when another owner has it, does what the
+// operation's mode says. It returns without an error executed (the key is ours:
+// run), unguarded (run without it) or replayed (the value is there).
+func (c *call) acquire(ctx context.Context) (Outcome, error) {
+	reply, err := c.reserve(ctx)
+	if err != nil {
+		return c.storeFailed(ctx, PhaseReserve, err)
+	}
+	if outcome, done, err := c.judge(ctx, reply); done {
+		return outcome, err
+	}
+	if c.op.onInFlight == Refuse {
+		return c.refuse(reply)
+	}
+	return c.wait(ctx, reply)
+}
+
+// judge says what a reserve's reply, or a loaded record put as one, means for
+// this call. It is not done when another live owner has the key.
+func (c *call) judge(ctx context.Context, reply ReserveReply) (outcome Outcome, done bool, err error) {
+	rec := reply.Record
+	switch {
+	case reply.Acquired:
+		outcome, err = c.acquired(ctx, rec)
+		return outcome, true, err
+	case c.request.Fingerprint.differs(rec.Fingerprint):
+		c.obs.event(ctx, Event{Kind: EventMismatch, Record: &rec})
+		return OutcomeMismatched, true, fmt.Errorf("onceguard: operation %q: %w: the action did not run; "+
+			"use one key for one input", c.op.name, ErrMismatch)
+	case rec.Status == StatusCompleted:
+		outcome, err = c.replay(ctx, rec)
+		return outcome, true, err
+	}
+	if !c.collided {
+		c.collided = true
+		c.obs.event(ctx, Event{Kind: EventCollision, Record: &rec, Left: reply.Left})
+	}
+	return "", false, nil
+}
+
+// acquired begins the ownership, unless the caller has left meanwhile.
+func (c *call) acquired(ctx context.Context, rec Record) (Outcome, error) {
+	c.own, c.ran = rec, rec
+	if ctx.Err() != nil {
+		go c.release(ctx)
+		return OutcomeCanceled, canceledError(ctx, c.op.name)
+	}
+	c.obs.event(ctx, Event{Kind: EventAcquired, Record: &rec})
+	return OutcomeExecuted, nil
+}
+
+// replay returns a stored result. One that cannot be decoded is an error, never
+// a reason to run again: the effect has happened.
+func (c *call) replay(ctx context.Context, rec Record) (Outcome, error) {
+	err := fmt.Errorf("the result was stored as %q, the codec reads %q", rec.Encoding, c.op.codec.Encoding())
+	if rec.Encoding == c.op.codec.Encoding() {
+		err = safely(func() error { return c.decode(rec.Result) })
+	}
+	if err != nil {
+		c.obs.event(ctx, Event{Kind: EventStorageError, Phase: PhaseLoad, Class: ClassEncoding, Err: err})
+		return OutcomeRejected, c.storageError(PhaseLoad, ClassEncoding, err)
+	}
+	c.ran, c.executedAt = rec, rec.Updated
+	c.obs.event(ctx, Event{Kind: EventHit, Record: &rec})
+	return OutcomeReplayed, nil
+}
+
+// refuse tells the caller who has the key.
+func (c *call) refuse(reply ReserveReply) (Outcome, error) {
+	return OutcomeRefused, &InProgressError{
+		Operation:  c.op.name,
+		RetryAfter: reply.Left,
+		Since:      reply.Record.Created,
+		Owner:      reply.Record.Owner.Label,
+	}
+}
+
+// storeFailed decides what follows when the store failed before the action. A
+// caller that has left gets its context's error in every mode.
+func (c *call) storeFailed(ctx context.Context, phase Phase, err error) (Outcome, error) {
+	if ctx.Err() != nil {
+		return c.canceled(ctx)
+	}
+	if c.op.onStorageError == FailClosed {
+		c.abandonUnknown(ctx)
+		return OutcomeRejected, c.storageError(phase, Classify(err), err)
+	}
+	c.own = c.unconfirmed()
+	c.ran = c.own
+	c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: ReasonStorage})
+	return OutcomeUnguarded, nil
+}
+
+func (c *call) storageError(phase Phase, class ErrorClass, err error) error {
+	return &StorageError{Operation: c.op.name, Phase: phase, Class: class, Err: err}
+}
+
+// run runs the action, under the lease if the key is ours, and settles what it
+// left. It settles also when the action panics or exits its goroutine; the stack
+// goes on unwinding then, with the same panic value, since nothing recovers it.
+func (c *call) run(ctx context.Context, reserved bool) error {
+	err := ErrActionUnwound
+	if reserved {
+		held := c.hold(ctx)
+		defer c.obs.event(ctx, Event{Kind: EventEnded, Record: &c.own})
+		defer func() {
+			held.stop()
+			c.settle(ctx, err)
+		}()
+	} else {
+		defer func() { c.settle(ctx, err) }()
+	}
+	err = c.act(ctx)
+	return err
+}
+
+// act runs the action and tells the observer how long it took.
+func (c *call) act(ctx context.Context) error {
+	err, start := ErrActionUnwound, time.Now()
+	defer func() {
+		c.obs.event(ctx, Event{Kind: EventActionEnded, Err: err, Duration: time.Since(start)})
+	}()
+	err = c.action(ctx)
+	return err
+}
+
+// settle stores the result, or frees the key when there is none. What the store
+// answers does not reach the caller: the effect has happened, or its failure is
+// the caller's news.
+func (c *call) settle(ctx context.Context, actionErr error) {
+	if actionErr != nil {
+		c.release(ctx)
+		return
+	}
+	result, reason, err := c.encoded()
+	if err != nil {
+		c.obs.event(ctx, Event{Kind: EventUnstored, Reason: reason, Err: err})
+		c.release(ctx)
+		return
+	}
+	reply, err := c.replace(ctx, result)
+	switch {
+	case err != nil:
+		c.obs.event(ctx, Event{Kind: EventUnstored, Reason: ReasonStorage, Err: err})
+	case reply.Status == ReplaceStale:
+		c.stale = true
+		c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
+	}
+}
+
+// encoded returns the result's bytes, or why they cannot be stored.
+func (c *call) encoded() (data []byte, reason string, err error) {
+	err = safely(func() (err error) {
+		data, err = c.encode()
+		return err
+	})
+	if err != nil {
+		return nil, ReasonEncoding, err
+	}
+	if len(data) > c.op.maxResult {
+		return nil, ReasonTooLarge, fmt.Errorf("result of %d bytes: over the limit of %d", len(data), c.op.maxResult)
+	}
+	return data, "", nil
+}
+
+// canceled ends a call whose caller left before the action.
+func (c *call) canceled(ctx context.Context) (Outcome, error) {
+	c.abandonUnknown(ctx)
+	return OutcomeCanceled, canceledError(ctx, c.op.name)
+}
+
+// abandonUnknown gives back, in the background, a key that a reserve whose reply
+// was lost may have acquired, so that a retry does not meet its own ghost.
+func (c *call) abandonUnknown(ctx context.Context) {
+	if c.unknown {
+		c.own = c.unconfirmed()
+		go c.release(ctx)
+	}
+}
+
+// unconfirmed is this call's reservation when the store has not confirmed it.
+func (c *call) unconfirmed() Record {
+	return Record{
+		Version: SchemaVersion, Status: StatusPending,
+		Owner: c.request.Owner, Fingerprint: c.request.Fingerprint,
+	}
+}

@@ -1,0 +1,2 @@
+// Package guard runs an effect once per key.
+package guard

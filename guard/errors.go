@@ -1,0 +1,126 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// The kinds of error that a call returns, for [errors.Is]. In each of them the
+// action did not run. An error of the action itself comes back unchanged.
+var (
+	// ErrInProgress means that another owner has the key. [InProgressError]
+	// has the details.
+	ErrInProgress = errors.New("in progress elsewhere")
+	// ErrMismatch means that the key is in use with another input.
+	ErrMismatch = errors.New("key already used with another input")
+	// ErrStorage means that the store could not be asked. [StorageError] has the
+	// details.
+	ErrStorage = errors.New("storage failed")
+	// ErrInvalidKey means that the key is empty, too long, not UTF-8 or has
+	// control characters.
+	ErrInvalidKey = errors.New("invalid key")
+	// ErrInvalidInput means that no fingerprint of the input could be made.
+	ErrInvalidInput = errors.New("invalid input")
+)
+
+// InProgressError says who has the key and when to ask again. It matches
+// [ErrInProgress].
+type InProgressError struct {
+	Operation  string
+	RetryAfter time.Duration // the lease left when the key was last looked at; a live owner renews it
+	Since      time.Time     // when the owner acquired the key, on the store's clock
+	Owner      string        // the owner's label
+}
+
+func (e *InProgressError) Error() string {
+	return fmt.Sprintf("onceguard: operation %q: %v, held by %s since %s; ask again in %s",
+		e.Operation, ErrInProgress, e.Owner, e.Since.UTC().Format(time.RFC3339), e.RetryAfter)
+}
+
+// Is matches [ErrInProgress].
+func (e *InProgressError) Is(target error) bool { return target == ErrInProgress }
+
+// StorageError says where the store failed and how. It matches [ErrStorage] and
+// unwraps to the store's own error.
+type StorageError struct {
+	Operation string
+	Phase     Phase
+	Class     ErrorClass
+	Err       error
+}
+
+func (e *StorageError) Error() string {
+	return fmt.Sprintf("onceguard: operation %q: %v at %s (%s), the action did not run: %v",
+		e.Operation, ErrStorage, e.Phase, e.Class, e.Err)
+}
+
+// Is matches [ErrStorage].
+func (e *StorageError) Is(target error) bool { return target == ErrStorage }
+
+// Unwrap returns the store's own error.
+func (e *StorageError) Unwrap() error { return e.Err }
+
+// ErrorClass sorts storage errors into a bounded set, fit for a metric label.
+type ErrorClass string
+
+// The classes of storage errors.
+const (
+	ClassTimeout     ErrorClass = "timeout"
+	ClassConnection  ErrorClass = "connection"
+	ClassReadOnly    ErrorClass = "readonly"
+	ClassOutOfMemory ErrorClass = "out_of_memory"
+	ClassCluster     ErrorClass = "cluster"
+	ClassAuth        ErrorClass = "auth"
+	ClassEncoding    ErrorClass = "encoding"
+	ClassOther       ErrorClass = "other"
+)
+
+// ErrorClasses lists every class.
+func ErrorClasses() []ErrorClass {
+	return []ErrorClass{
+		ClassTimeout, ClassConnection, ClassReadOnly, ClassOutOfMemory,
+		ClassCluster, ClassAuth, ClassEncoding, ClassOther,
+	}
+}
+
+// ClassifiedError is for stores that know the class of an error.
+type ClassifiedError struct {
+	Class ErrorClass
+	Err   error
+}
+
+func (e *ClassifiedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that was classified.
+func (e *ClassifiedError) Unwrap() error { return e.Err }
+
+// Classify returns the class of a store's error: its own if it is a
+// [ClassifiedError], else what the standard library's errors tell.
+func Classify(err error) ErrorClass {
+	var classified *ClassifiedError
+	if errors.As(err, &classified) {
+		return classified.Class
+	}
+	var netErr net.Error
+	isNet := errors.As(err, &netErr)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
+		return ClassTimeout
+	case isNet:
+		return ClassConnection
+	default:
+		return ClassOther
+	}
+}
+
+// canceledError is what a call returns when its context ended before the action.
+func canceledError(ctx context.Context, operation string) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("onceguard: operation %q: the action did not run: %w", operation, cause)
+	}
+	return fmt.Errorf("onceguard: operation %q: the action did not run: %w: %w", operation, err, cause)
+}

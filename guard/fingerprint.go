@@ -1,0 +1,40 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// FingerprintSHA256JSON is the algorithm of fingerprints made by [WithInput]:
+// SHA-256 of the input as JSON with sorted object keys, no white space and
+// numbers as they were written.
+const FingerprintSHA256JSON = "sha256-json"
+
+// fingerprint digests a call's input.
+func fingerprint(input any) (Fingerprint, error) {
+	var canonical []byte
+	err := safely(func() error {
+		raw, err := json.Marshal(input)
+		if err != nil {
+			return err
+		}
+		var tree any
+		if err := JSON().Unmarshal(raw, &tree); err != nil {
+			return err
+		}
+		canonical, err = json.Marshal(tree)
+		return err
+	})
+	if err != nil {
+		return Fingerprint{}, fmt.Errorf("%w: no fingerprint: the input has no JSON form: %w", ErrInvalidInput, err)
+	}
+	sum := sha256.Sum256(canonical)
+	return Fingerprint{Algorithm: FingerprintSHA256JSON, Digest: hex.EncodeToString(sum[:])}, nil
+}
+
+// differs reports whether two fingerprints can be compared and are not the same.
+func (f Fingerprint) differs(other Fingerprint) bool {
+	return f.Algorithm != "" && f.Algorithm == other.Algorithm && f.Digest != other.Digest
+}

@@ -1,0 +1,61 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+)
+
+// Guard makes operations on one store. It is safe for use by many goroutines.
+type Guard struct {
+	store    Store
+	observer Observer
+	label    string
+	defaults settings
+}
+
+// New returns a guard on a store. The options are the defaults of its
+// operations. Every fault in them is reported, joined in one error.
+func New(store Store, opts ...GuardOption) (*Guard, error) {
+	config := guardConfig{label: defaultLabel(), defaults: defaultSettings()}
+	faults := []error{checkStore(store)}
+	for i, o := range opts {
+		if o == nil {
+			faults = append(faults, fmt.Errorf("option %d is nil: leave it out", i))
+			continue
+		}
+		o.applyGuard(&config)
+	}
+	resolved := config.defaults
+	faults = append(faults, resolved.resolve())
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("onceguard: new guard: %w", err)
+	}
+	return &Guard{store: store, observer: config.observer, label: config.label, defaults: config.defaults}, nil
+}
+
+// checkStore finds a nil store, typed or not, before the first call does.
+func checkStore(store Store) error {
+	v := reflect.ValueOf(store)
+	if store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return errors.New("store is nil: give one, such as NewMemoryStore() or redisx.New")
+	}
+	return nil
+}
+
+// storeName asks a store what it calls itself, and else tells its type.
+func storeName(store Store) string {
+	if named, ok := store.(interface{ StoreName() string }); ok {
+		return named.StoreName()
+	}
+	return fmt.Sprintf("%T", store)
+}
+
+func defaultLabel() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}

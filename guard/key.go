@@ -1,0 +1,38 @@
+package guard
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxKeyBytes is the longest key and the longest operation name, in bytes.
+const MaxKeyBytes = 255
+
+// checkName says what is wrong with a key or an operation name.
+func checkName(s string) error {
+	switch {
+	case s == "":
+		return errors.New("it is empty: give one that names this instance of the effect, such as an order number")
+	case len(s) > MaxKeyBytes:
+		return fmt.Errorf("it has %d bytes, the limit is %d: use a digest of it", len(s), MaxKeyBytes)
+	case !utf8.ValidString(s):
+		return errors.New("it is not valid UTF-8: encode it, for example in hexadecimal")
+	}
+	for i, r := range s {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("it has the control character %U at byte %d: remove or encode it", r, i)
+		}
+	}
+	return nil
+}
+
+// newToken returns 128 random bits in hexadecimal.
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(b[:])
+}

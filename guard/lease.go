@@ -1,0 +1,114 @@
+package guard
+
+import (
+	"context"
+	"time"
+)
+
+// heldLease renews a reservation beside the action. One goroutine owns all of
+// it; stop is the only other entry.
+type heldLease struct {
+	c        *call
+	own      Record        // as last acknowledged
+	lastOK   time.Time     // when the last acknowledged reserve or renewal was sent
+	retry    time.Duration // grows while renewals fail near the lease's end
+	lost     bool          // reported
+	stopping chan struct{}
+	done     chan struct{}
+}
+
+// hold starts the renewals.
+func (c *call) hold(ctx context.Context) *heldLease {
+	h := &heldLease{
+		c: c, own: c.own, lastOK: c.sent,
+		stopping: make(chan struct{}), done: make(chan struct{}),
+	}
+	go h.loop(ctx)
+	return h
+}
+
+// stop ends the renewals and waits for the one on the wire, so that it lands
+// before the result and never over it. The wait is bounded by the store's time
+// limit; a renewal that lands later still finds a completed record or a
+// tombstone and changes nothing.
+func (h *heldLease) stop() {
+	close(h.stopping)
+	limit := time.NewTimer(h.c.op.storeTimeout)
+	defer limit.Stop()
+	select {
+	case <-h.done:
+	case <-limit.C:
+	}
+}
+
+func (h *heldLease) loop(ctx context.Context) {
+	defer close(h.done)
+	next := h.lastOK.Add(h.third())
+	for h.sleepUntil(next) {
+		sent := time.Now()
+		reply, err := h.c.renew(ctx, h.own)
+		switch {
+		case err != nil:
+			next = h.failed(ctx, sent)
+		case reply.Status == RenewLost:
+			h.report(ctx, ReasonTaken)
+			return
+		default:
+			h.own.Until, h.lastOK, h.retry = reply.Until, sent, 0
+			next = sent.Add(h.third())
+		}
+	}
+}
+
+func (h *heldLease) third() time.Duration { return h.c.op.lease / renewalsPerLease }
+
+// failed chooses when to try again: a third of the lease later, sooner with a
+// growing pause once less than a third is left, and in time to notice the end.
+// After the end it goes on: nobody may have taken the key.
+func (h *heldLease) failed(ctx context.Context, sent time.Time) time.Time {
+	end := h.lastOK.Add(h.c.op.lease)
+	now := time.Now()
+	if !now.Before(end) {
+		h.report(ctx, ReasonExpired)
+		return sent.Add(h.third())
+	}
+	if end.Sub(now) > h.third() {
+		return earlier(sent.Add(h.third()), end)
+	}
+	h.retry = max(2*h.retry, h.third()/16)
+	return earlier(now.Add(h.retry), end)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// report tells once that the lease is lost. The action goes on: cutting a
+// running payment short is worse.
+func (h *heldLease) report(ctx context.Context, reason string) {
+	if h.lost {
+		return
+	}
+	h.lost = true
+	h.c.obs.event(ctx, Event{Kind: EventLost, Reason: reason, Record: &h.own})
+}
+
+// sleepUntil returns false when the renewals are to end.
+func (h *heldLease) sleepUntil(t time.Time) bool {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-h.stopping:
+		return false
+	}
+	select {
+	case <-h.stopping:
+		return false
+	default:
+		return true
+	}
+}

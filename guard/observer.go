@@ -1,0 +1,177 @@
+package guard
+
+import (
+	"context"
+	"time"
+)
+
+// Phase is a step of the protocol.
+type Phase string
+
+// The phases of a call. Load is the look at a record while a call waits; it is
+// part of the wait phase and named only in storage errors.
+const (
+	PhaseReserve Phase = "reserve"
+	PhaseWait    Phase = "wait"
+	PhaseRenew   Phase = "renew"
+	PhaseReplace Phase = "replace"
+	PhaseRelease Phase = "release"
+	PhaseLoad    Phase = "load"
+)
+
+// Outcome is how a call ended. Every call has exactly one.
+type Outcome string
+
+const (
+	// OutcomeExecuted means that the action ran under a reservation and succeeded.
+	OutcomeExecuted Outcome = "executed"
+	// OutcomeReplayed means that a stored result was returned, waited for or not.
+	OutcomeReplayed Outcome = "replayed"
+	// OutcomeFailed means that the action ran and failed, panicked or exited.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeRefused means that another owner has the key.
+	OutcomeRefused Outcome = "refused"
+	// OutcomeMismatched means that the key is in use with another input.
+	OutcomeMismatched Outcome = "mismatched"
+	// OutcomeUnguarded means that the action ran without a reservation.
+	OutcomeUnguarded Outcome = "unguarded"
+	// OutcomeRejected means that the store failed and the action did not run.
+	OutcomeRejected Outcome = "rejected"
+	// OutcomeInvalid means that the key, the input or the context was not fit for a call.
+	OutcomeInvalid Outcome = "invalid"
+	// OutcomeCanceled means that the caller left before the action began.
+	OutcomeCanceled Outcome = "canceled"
+)
+
+// Outcomes lists every outcome.
+func Outcomes() []Outcome {
+	return []Outcome{
+		OutcomeExecuted, OutcomeReplayed, OutcomeFailed, OutcomeRefused, OutcomeMismatched,
+		OutcomeUnguarded, OutcomeRejected, OutcomeInvalid, OutcomeCanceled,
+	}
+}
+
+// Observer sees what a guard does and never steers it. Its methods are called
+// without a lock and by many goroutines at once. They must not block: the call
+// waits for them. A panic in an observer is contained.
+type Observer interface {
+	// Operation is called once when an operation is made.
+	Operation(info OperationInfo) OperationObserver
+}
+
+// OperationObserver sees the calls of one operation.
+type OperationObserver interface {
+	// Call is called at the start of a call. The context it returns is the one
+	// that the phases and the action get.
+	Call(ctx context.Context, info CallInfo) (context.Context, CallObserver)
+}
+
+// CallObserver sees one call. Phases and events can come from two goroutines at
+// once, the caller's and the renewer's, and a release in the background can come
+// after the end. Records are lent: an observer that keeps one copies it.
+type CallObserver interface {
+	// TraceParent returns the W3C trace context of the call, or "".
+	TraceParent() string
+	// Phase is called at the start of a phase.
+	Phase(ctx context.Context, phase Phase) (context.Context, PhaseObserver)
+	// Event is called when something happened that is worth counting.
+	Event(ctx context.Context, event Event)
+	// End is called once, when the call has its outcome.
+	End(end CallEnd)
+}
+
+// PhaseObserver sees one phase.
+type PhaseObserver interface {
+	End(end PhaseEnd)
+}
+
+// OperationInfo describes an operation.
+type OperationInfo struct {
+	Name           string
+	Store          string // what the store calls itself
+	Lease          time.Duration
+	Retention      time.Duration
+	OnStorageError StorageErrorMode
+	OnInFlight     InFlightMode
+}
+
+// CallInfo describes a call.
+type CallInfo struct {
+	Key        Key
+	OwnerLabel string
+}
+
+// CallEnd says how a call ended.
+type CallEnd struct {
+	Outcome Outcome
+	Err     error // what the caller gets
+	Fence   int64
+	Attempt int
+}
+
+// PhaseEnd says how a phase ended.
+type PhaseEnd struct {
+	// Result is a bounded word: for reserve acquired, pending, completed,
+	// released, unknown; for wait the outcome it led to; for renew, replace and
+	// release what the store replied. Empty when Err is set.
+	Result string
+	Err    error
+	Class  ErrorClass // of Err
+	Record *Record    // what the phase found or wrote, nil if there is none
+}
+
+// EventKind is the kind of an [Event]. Observers ignore kinds they do not know.
+type EventKind int
+
+const (
+	// EventAcquired means that the call owns the key from now on. Record is its
+	// reservation, with TookOver set if it is a takeover.
+	EventAcquired EventKind = iota + 1
+	// EventEnded means that the call does not own the key any more, whatever the
+	// store knows of it. Each EventAcquired is followed by one.
+	EventEnded
+	// EventHit means that a stored result is returned. Record holds it.
+	EventHit
+	// EventCollision means that the key was found reserved by another live owner:
+	// Record. It comes at most once per call.
+	EventCollision
+	// EventMismatch means that Record belongs to another input.
+	EventMismatch
+	// EventLost means that the lease is lost, once per reservation. Reason says
+	// whether the store said so or a whole lease passed without a renewal.
+	EventLost
+	// EventStale means that the result was refused because another owner has the
+	// key: evidence of a double run.
+	EventStale
+	// EventUnguarded means that the action runs without a reservation.
+	EventUnguarded
+	// EventUnstored means that the result is returned but not stored.
+	EventUnstored
+	// EventStorageError means that a store call failed, absorbed or not. Phase,
+	// Class and Err are set.
+	EventStorageError
+	// EventActionEnded means that the action returned, or unwound when Err is
+	// [ErrActionUnwound]. Duration is set.
+	EventActionEnded
+)
+
+// Reasons of EventLost, EventUnguarded and EventUnstored.
+const (
+	ReasonTaken    = "taken"     // lost: the store said that the key is not ours
+	ReasonExpired  = "expired"   // lost: a whole lease without a renewal
+	ReasonStorage  = "storage"   // unguarded, unstored: the store failed
+	ReasonTooLarge = "too_large" // unstored: over the size limit
+	ReasonEncoding = "encoding"  // unstored: the codec failed
+)
+
+// Event is something that happened during a call.
+type Event struct {
+	Kind     EventKind
+	Record   *Record
+	Left     time.Duration // time left of Record, when it is another owner's
+	Reason   string
+	Phase    Phase
+	Class    ErrorClass
+	Err      error
+	Duration time.Duration
+}

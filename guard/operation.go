@@ -1,0 +1,124 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Operation guards one kind of effect with results of type T. It is made once,
+// at start-up, and used by many goroutines.
+type Operation[T any] struct{ op *operation }
+
+// operation is the part of an Operation that does not depend on its type.
+type operation struct {
+	name     string
+	store    Store
+	label    string
+	observer OperationObserver
+	settings
+}
+
+// NewOperation makes an operation. The name is the kind of effect, such as
+// "payment.charge": it is part of every record's key and a metric label, so it
+// must stay the same over releases and take few values. Every fault in the name
+// and the options is reported, joined in one error.
+func NewOperation[T any](g *Guard, name string, opts ...OperationOption) (*Operation[T], error) {
+	op, err := g.operation(name, opts)
+	if err != nil {
+		return nil, fmt.Errorf("onceguard: new operation %q: %w", name, err)
+	}
+	return &Operation[T]{op: op}, nil
+}
+
+func (g *Guard) operation(name string, opts []OperationOption) (*operation, error) {
+	if g == nil {
+		return nil, errors.New("guard is nil: make one with New")
+	}
+	op := &operation{name: name, store: g.store, label: g.label, settings: g.defaults}
+	var faults []error
+	for i, o := range opts {
+		if o == nil {
+			faults = append(faults, fmt.Errorf("option %d is nil: leave it out", i))
+			continue
+		}
+		o.applyOperation(&op.settings)
+	}
+	if err := checkName(name); err != nil {
+		faults = append(faults, fmt.Errorf("name: %w", err))
+	}
+	faults = append(faults, op.resolve())
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	op.observer = observeOperation(g.observer, OperationInfo{
+		Name:           name,
+		Store:          storeName(g.store),
+		Lease:          op.lease,
+		Retention:      op.retention,
+		OnStorageError: op.onStorageError,
+		OnInFlight:     op.onInFlight,
+	})
+	return op, nil
+}
+
+// Result is a value and how it came about.
+type Result[T any] struct {
+	Value T
+	// How is the outcome of the call: executed, replayed or unguarded when there
+	// is no error.
+	How Outcome
+	// Fence grows with every acquisition of the key. For a replay it is the fence
+	// of the record. It is 0 when the action ran unguarded.
+	Fence int64
+	// ExecutedAt is when a replayed result was stored, on the store's clock. It
+	// is zero when this call ran the action itself.
+	ExecutedAt time.Time
+	// TraceParent is the W3C trace context of the call that ran the action.
+	TraceParent string
+	// Stale means that another owner had the key when this call's result was to
+	// be stored: the action has probably run twice.
+	Stale bool
+}
+
+// Do runs the action, unless the key has a result already or another owner runs
+// it: then it returns that result, waits for it or refuses, as the operation's
+// options say.
+//
+// The key names the instance of the effect: 1 to 255 bytes of UTF-8 without
+// control characters. The action gets a context that is done when the caller's
+// is. Its error comes back unchanged, and the key is free for a retry then; so
+// it is when the action panics (the panic goes on) or exits its goroutine.
+//
+// Errors of Do itself mean that the action did not run: [ErrInProgress],
+// [ErrMismatch], [ErrStorage], [ErrInvalidKey], [ErrInvalidInput], or the
+// context's error when the caller left first.
+func (o *Operation[T]) Do(
+	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,
+) (T, error) {
+	result, err := o.DoResult(ctx, key, action, opts...)
+	return result.Value, err
+}
+
+// DoResult is [Operation.Do] with word of how the value came about.
+func (o *Operation[T]) DoResult(
+	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,
+) (Result[T], error) {
+	var result Result[T]
+	c := &call{
+		op:  o.op,
+		key: Key{Operation: o.op.name, Name: key},
+		action: func(ctx context.Context) (err error) {
+			result.Value, err = action(ctx)
+			return err
+		},
+		encode: func() ([]byte, error) { return o.op.codec.Marshal(result.Value) },
+		decode: func(data []byte) error { return o.op.codec.Unmarshal(data, &result.Value) },
+	}
+	end, err := c.do(ctx, opts)
+	result.How = end.Outcome
+	result.Fence, result.ExecutedAt, result.TraceParent = c.ran.Fence, c.executedAt, c.ran.Owner.TraceParent
+	result.Stale = c.stale
+	return result, err
+}

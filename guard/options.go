@@ -1,0 +1,135 @@
+package guard
+
+import "time"
+
+// GuardOption configures a [Guard].
+type GuardOption interface{ applyGuard(*guardConfig) }
+
+// OperationOption configures one [Operation].
+type OperationOption interface{ applyOperation(*settings) }
+
+// CallOption configures one call.
+type CallOption interface{ applyCall(*callConfig) }
+
+// Option may be given to [New], where it is the default of every operation, and
+// to [NewOperation].
+type Option interface {
+	GuardOption
+	OperationOption
+}
+
+type guardConfig struct {
+	observer Observer
+	label    string
+	defaults settings
+}
+
+type callConfig struct {
+	hasInput bool
+	input    any
+}
+
+type option func(*settings)
+
+func (o option) applyGuard(c *guardConfig)  { o(&c.defaults) }
+func (o option) applyOperation(s *settings) { o(s) }
+
+type guardOption func(*guardConfig)
+
+func (o guardOption) applyGuard(c *guardConfig) { o(c) }
+
+type callOption func(*callConfig)
+
+func (o callOption) applyCall(c *callConfig) { o(c) }
+
+// WithObserver sets who sees the guard's calls. Default: nobody.
+func WithObserver(o Observer) GuardOption {
+	return guardOption(func(c *guardConfig) { c.observer = o })
+}
+
+// WithOwnerLabel sets how this process calls itself in the records that it owns
+// and so in the errors and logs of others. It decides nothing. Default: host and
+// process id.
+func WithOwnerLabel(label string) GuardOption {
+	return guardOption(func(c *guardConfig) { c.label = label })
+}
+
+// WithLease sets how long a reservation lives without a renewal, and so how long
+// the key of a dead owner stays blocked. It is renewed every third of it, so it
+// need not cover the action. Default 30 s, between 10 ms and 24 h.
+func WithLease(d time.Duration) Option {
+	return option(func(s *settings) { s.lease = d })
+}
+
+// WithRetention sets how long a result is kept and replayed, whatever the lease.
+// Default 24 h, between 1 ms and 10 years.
+func WithRetention(d time.Duration) Option {
+	return option(func(s *settings) { s.retention = d })
+}
+
+// WithStoreTimeout bounds each single call of the store. Default 1 s, or a third
+// of the lease if that is shorter; at most a third of the lease, so that a
+// renewal that hangs leaves time for another one.
+func WithStoreTimeout(d time.Duration) Option {
+	return option(func(s *settings) { s.storeTimeout, s.storeTimeoutSet = d, true })
+}
+
+// WithWaitBound sets how long a call waits for another owner, from its arrival.
+// Default one lease, at most 24 h. It matters only with [Wait].
+func WithWaitBound(d time.Duration) Option {
+	return option(func(s *settings) { s.waitBound, s.waitBoundSet = d, true })
+}
+
+// WithMaxResultBytes limits the encoded result. A larger one is returned to its
+// caller but not stored, and the key is freed. Default 1 MiB, at most 64 MiB.
+func WithMaxResultBytes(n int) Option {
+	return option(func(s *settings) { s.maxResult = n })
+}
+
+// WithCodec sets how results become bytes. Default [JSON]. All processes that
+// share an operation need the same codec.
+func WithCodec(c Codec) Option {
+	return option(func(s *settings) { s.codec = c })
+}
+
+// StorageErrorMode says what a call does when the store fails before the action.
+type StorageErrorMode string
+
+const (
+	// FailOpen runs the action unguarded: available, but a duplicate may run too.
+	FailOpen StorageErrorMode = "fail_open"
+	// FailClosed returns a [StorageError] and does not run the action.
+	FailClosed StorageErrorMode = "fail_closed"
+)
+
+// OnStorageError sets what a call does when the store fails before the action.
+// Once the action has run, a storage error never reaches the caller: it would
+// make the caller repeat the effect. Default [FailOpen].
+func OnStorageError(m StorageErrorMode) Option {
+	return option(func(s *settings) { s.onStorageError = m })
+}
+
+// InFlightMode says what a call does when another owner runs the action.
+type InFlightMode string
+
+const (
+	// Wait waits for the other owner's result and returns it. If the owner fails
+	// or dies, one of those who wait takes the key and runs.
+	Wait InFlightMode = "wait"
+	// Refuse returns an [InProgressError] at once.
+	Refuse InFlightMode = "refuse"
+)
+
+// OnInFlight sets what a call does when another owner runs the action. Default
+// [Wait].
+func OnInFlight(m InFlightMode) Option {
+	return option(func(s *settings) { s.onInFlight = m })
+}
+
+// WithInput gives the call's input, from which a fingerprint is made: the
+// SHA-256 of its canonical JSON. A later call with the same key and another
+// input is a mismatch and gets [ErrMismatch] instead of a result that is not
+// its own. Default: no fingerprint, nothing is compared.
+func WithInput(input any) CallOption {
+	return callOption(func(c *callConfig) { c.hasInput, c.input = true, input })
+}

@@ -1,0 +1,110 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The store calls of a call, each with its time limit and its observation.
+// Before the action they end with the caller's context; after it they do not.
+
+// before bounds a store call that comes before the action.
+func (c *call) before(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.op.storeTimeout)
+}
+
+// after bounds a store call that must happen although the caller may have left.
+// The context keeps its values: the trace goes on.
+func (c *call) after(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.op.storeTimeout)
+}
+
+func (c *call) reserve(ctx context.Context) (ReserveReply, error) {
+	ctx, phase := c.obs.phase(ctx, PhaseReserve)
+	bounded, cancel := c.before(ctx)
+	defer cancel()
+	c.sent = time.Now()
+	reply, err := c.op.store.Reserve(bounded, c.request)
+	c.unknown = err != nil
+	if err != nil {
+		phase.end(c.failed(ctx, PhaseReserve, err))
+		return ReserveReply{}, err
+	}
+	result := "acquired"
+	if !reply.Acquired {
+		result = string(reply.Record.Status)
+	}
+	phase.end(PhaseEnd{Result: result, Record: &reply.Record})
+	return reply, nil
+}
+
+func (c *call) load(ctx context.Context) (LoadReply, error) {
+	bounded, cancel := c.before(ctx)
+	defer cancel()
+	reply, err := c.op.store.Load(bounded, LoadRequest{Key: c.key})
+	if err != nil {
+		c.failed(ctx, PhaseLoad, err)
+	}
+	return reply, err
+}
+
+func (c *call) renew(ctx context.Context, own Record) (RenewReply, error) {
+	ctx, phase := c.obs.phase(ctx, PhaseRenew)
+	bounded, cancel := c.after(ctx)
+	defer cancel()
+	reply, err := c.op.store.Renew(bounded, RenewRequest{
+		Key: c.key, Record: own, Lease: c.op.lease, Retention: c.op.retention,
+	})
+	if err != nil {
+		phase.end(c.failed(ctx, PhaseRenew, err))
+		return reply, err
+	}
+	phase.end(PhaseEnd{Result: string(reply.Status), Record: &own})
+	return reply, nil
+}
+
+func (c *call) replace(ctx context.Context, result []byte) (ReplaceReply, error) {
+	ctx, phase := c.obs.phase(ctx, PhaseReplace)
+	bounded, cancel := c.after(ctx)
+	defer cancel()
+	reply, err := c.op.store.Replace(bounded, ReplaceRequest{
+		Key: c.key, Record: c.own, Encoding: c.op.codec.Encoding(), Result: result,
+		Lease: c.op.lease, Retention: c.op.retention,
+	})
+	if err != nil {
+		phase.end(c.failed(ctx, PhaseReplace, err))
+		return reply, err
+	}
+	stored := c.own
+	stored.Result = result
+	phase.end(PhaseEnd{Result: string(reply.Status), Record: &stored})
+	return reply, nil
+}
+
+func (c *call) release(ctx context.Context) {
+	own := c.own
+	ctx, phase := c.obs.phase(ctx, PhaseRelease)
+	bounded, cancel := c.after(ctx)
+	defer cancel()
+	reply, err := c.op.store.Release(bounded, ReleaseRequest{Key: c.key, Record: own, Lease: c.op.lease})
+	if err != nil {
+		phase.end(c.failed(ctx, PhaseRelease, err))
+		return
+	}
+	result := "released"
+	if !reply.Released {
+		result = "not_ours"
+	}
+	phase.end(PhaseEnd{Result: result, Record: &own})
+}
+
+// failed counts a store call that failed and returns its end. A caller that
+// canceled is no failure of the store; one whose deadline passed may well be.
+func (c *call) failed(ctx context.Context, phase Phase, err error) PhaseEnd {
+	class := Classify(err)
+	if !errors.Is(ctx.Err(), context.Canceled) || phase != PhaseReserve && phase != PhaseLoad {
+		c.obs.event(ctx, Event{Kind: EventStorageError, Phase: phase, Class: class, Err: err})
+	}
+	return PhaseEnd{Err: err, Class: class}
+}

@@ -1,0 +1,114 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Defaults of the options of the same names.
+const (
+	DefaultLease          = 30 * time.Second
+	DefaultRetention      = 24 * time.Hour
+	DefaultStoreTimeout   = time.Second
+	DefaultMaxResultBytes = 1 << 20
+)
+
+const (
+	minLease     = 10 * time.Millisecond
+	maxLease     = 24 * time.Hour
+	minRetention = time.Millisecond
+	maxRetention = 10 * 365 * 24 * time.Hour
+	maxMaxResult = 64 << 20
+
+	// renewalsPerLease is how often a lease is renewed before it would run out,
+	// and so the least number of store timeouts that a lease must hold.
+	renewalsPerLease = 3
+)
+
+// settings is what an operation does, after defaults and options.
+type settings struct {
+	lease          time.Duration
+	retention      time.Duration
+	storeTimeout   time.Duration
+	waitBound      time.Duration
+	maxResult      int
+	codec          Codec
+	onStorageError StorageErrorMode
+	onInFlight     InFlightMode
+
+	storeTimeoutSet, waitBoundSet bool
+}
+
+func defaultSettings() settings {
+	return settings{
+		lease:          DefaultLease,
+		retention:      DefaultRetention,
+		maxResult:      DefaultMaxResultBytes,
+		codec:          JSON(),
+		onStorageError: FailOpen,
+		onInFlight:     Wait,
+	}
+}
+
+// resolve fills in the settings that follow from others and checks all.
+func (s *settings) resolve() error {
+	if !s.storeTimeoutSet {
+		s.storeTimeout = min(DefaultStoreTimeout, s.lease/renewalsPerLease)
+	}
+	if !s.waitBoundSet {
+		s.waitBound = s.lease
+	}
+	return s.validate()
+}
+
+// validate joins every fault, so that one run of the program shows them all.
+func (s *settings) validate() error {
+	faults := []error{
+		within("lease", s.lease, minLease, maxLease),
+		within("retention", s.retention, minRetention, maxRetention),
+		within("wait bound", s.waitBound, time.Nanosecond, maxLease),
+		within("result size limit", s.maxResult, 1, maxMaxResult),
+		s.checkStoreTimeout(),
+		oneOf("on storage error", s.onStorageError, FailOpen, FailClosed),
+		oneOf("on in flight", s.onInFlight, Wait, Refuse),
+	}
+	if s.codec == nil {
+		faults = append(faults, errors.New("codec is nil: leave WithCodec out for JSON"))
+	} else if s.codec.Encoding() == "" {
+		faults = append(faults, errors.New("codec has an empty encoding name: records need it"))
+	}
+	return errors.Join(faults...)
+}
+
+func (s *settings) checkStoreTimeout() error {
+	if s.storeTimeout <= 0 {
+		if !s.storeTimeoutSet {
+			return nil // follows from the lease, whose fault is told already
+		}
+		return fmt.Errorf("store timeout %s: must be positive", s.storeTimeout)
+	}
+	if s.lease/renewalsPerLease < s.storeTimeout {
+		return fmt.Errorf("lease %s: shorter than %d × store timeout %s", s.lease, renewalsPerLease, s.storeTimeout)
+	}
+	return nil
+}
+
+func within[N int | time.Duration](name string, v, low, high N) error {
+	if v < low {
+		return fmt.Errorf("%s %v: shorter than %v", name, v, low)
+	}
+	if v > high {
+		return fmt.Errorf("%s %v: longer than %v", name, v, high)
+	}
+	return nil
+}
+
+func oneOf[S ~string](name string, v S, allowed ...S) error {
+	for _, a := range allowed {
+		if v == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q: must be one of %q", name, v, allowed)
+}

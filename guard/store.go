@@ -1,0 +1,204 @@
+package guard
+
+import (
+	"context"
+	"time"
+)
+
+// SchemaVersion is the version of the record layout that this package reads
+// and writes. A record with another version is treated as in flight: it is
+// never read as a result and never taken over.
+const SchemaVersion = 1
+
+// Key names one instance of one operation. A store keeps one record per Key,
+// and two different keys never share a record.
+type Key struct {
+	Operation string // the kind of effect, such as "payment.charge"
+	Name      string // the instance of it, such as "order-4711"
+}
+
+// Owner is one acquisition of a key: not a process and not a worker. A caller
+// that acquires the same key twice is two owners.
+type Owner struct {
+	Token       string // 128 random bits in hexadecimal, new for every call
+	Label       string // for people: host, process, worker identity
+	TraceParent string // W3C trace context of the owning call, empty without a trace
+}
+
+// Status says what a record stands for.
+type Status string
+
+const (
+	// StatusPending is a reservation: an owner runs the action, or died trying.
+	StatusPending Status = "pending"
+	// StatusCompleted holds a result.
+	StatusCompleted Status = "completed"
+	// StatusReleased is a tombstone. The key is free to every owner but the one
+	// that released it, so a delayed write of that owner cannot bring it back.
+	StatusReleased Status = "released"
+	// StatusUnknown is a record that this version cannot read. It counts as in
+	// flight.
+	StatusUnknown Status = "unknown"
+)
+
+// Fingerprint is a digest of a call's input. Two fingerprints are compared only
+// when both are present and have the same algorithm.
+type Fingerprint struct {
+	Algorithm string // such as "sha256-json", empty when there is no fingerprint
+	Digest    string // hexadecimal
+}
+
+// Previous tells whose reservation an owner took over.
+type Previous struct {
+	Owner Owner
+	Fence int64
+}
+
+// Record is what a store keeps under a key. All times are readings of the
+// store's clock: they are never compared with the clock of a caller.
+type Record struct {
+	Version     int
+	Status      Status
+	Owner       Owner
+	Fence       int64     // grows with every acquisition of the key
+	Attempt     int       // 1 for the first acquisition, one more for each later one
+	Until       time.Time // pending: end of the lease; completed: end of the retention; released: end of the tombstone
+	Created     time.Time // when this owner acquired the key
+	Updated     time.Time // the last write: for a completed record the time of the result
+	Fingerprint Fingerprint
+	TookOver    *Previous // nil unless the reservation was a takeover
+	Encoding    string    // name of the codec of Result
+	Result      []byte
+}
+
+// Store keeps records and decides, atomically and on its own clock, who owns a
+// key. All methods are called by many goroutines at once.
+//
+// Every method returns within the deadline of its context, even against a
+// server that never answers, and returns an error only when the store could not
+// be asked or did not say: a refusal is a reply. An error leaves the outcome
+// unknown. Errors may carry a class, see [Classify].
+//
+// The package storetest holds the conformance suite for implementations.
+type Store interface {
+	// Reserve acquires a free key: one without a record, with another owner's
+	// tombstone, or with a record whose time has run out. Taking an expired
+	// reservation is a takeover. A repeat with the token of the current
+	// reservation is the same acquisition: it replies with the same fence and
+	// the same previous owner, and starts the lease anew.
+	Reserve(ctx context.Context, req ReserveRequest) (ReserveReply, error)
+
+	// Renew starts the lease anew if the reservation is still the caller's, even
+	// when its lease has run out. A missing record is put back whole while the
+	// store's clock is before the lease end that the caller last saw
+	// (RenewRequest.Record.Until). Anything else is lost and changes nothing.
+	Renew(ctx context.Context, req RenewRequest) (RenewReply, error)
+
+	// Replace stores the result if the record is the caller's own (pending, or
+	// completed already), is missing, is another owner's tombstone, or has run
+	// out. Otherwise it is stale and changes nothing.
+	Replace(ctx context.Context, req ReplaceRequest) (ReplaceReply, error)
+
+	// Release turns the caller's own reservation into a tombstone that lives one
+	// lease. A missing record becomes one too, so that a reservation or renewal
+	// of the same owner that arrives late finds its own tombstone. Anything else
+	// stays as it is.
+	Release(ctx context.Context, req ReleaseRequest) (ReleaseReply, error)
+
+	// Load reads the record. It never reads from a replica.
+	Load(ctx context.Context, req LoadRequest) (LoadReply, error)
+}
+
+// ReserveRequest asks for a key.
+type ReserveRequest struct {
+	Key         Key
+	Owner       Owner
+	Fingerprint Fingerprint
+	Lease       time.Duration
+	Retention   time.Duration // how long the record of a dead owner is kept past its lease
+}
+
+// ReserveReply says who has the key.
+type ReserveReply struct {
+	Acquired bool
+	Record   Record        // the record now in the store: the caller's own when Acquired
+	Left     time.Duration // time until Record.Until on the store's clock, 0 when past
+}
+
+// RenewRequest asks for a new lease.
+type RenewRequest struct {
+	Key       Key
+	Record    Record // the reservation as the owner last saw it
+	Lease     time.Duration
+	Retention time.Duration
+}
+
+// RenewStatus is the answer to a renewal.
+type RenewStatus string
+
+const (
+	// RenewOK means that the lease runs anew.
+	RenewOK RenewStatus = "ok"
+	// RenewRestored means that the record was missing and has been put back.
+	RenewRestored RenewStatus = "restored"
+	// RenewLost means that the key is not the caller's any more.
+	RenewLost RenewStatus = "lost"
+)
+
+// RenewReply says how a renewal went.
+type RenewReply struct {
+	Status RenewStatus
+	Until  time.Time // the new lease end on the store's clock; zero when lost
+}
+
+// ReplaceRequest stores a result.
+type ReplaceRequest struct {
+	Key       Key
+	Record    Record // the reservation as the owner last saw it
+	Encoding  string
+	Result    []byte
+	Lease     time.Duration // the record lives at least this long
+	Retention time.Duration
+}
+
+// ReplaceStatus is the answer to a replace.
+type ReplaceStatus string
+
+const (
+	// ReplaceStored means that the caller's own record holds the result.
+	ReplaceStored ReplaceStatus = "stored"
+	// ReplaceRestored means that the result is stored although the caller's
+	// reservation was gone.
+	ReplaceRestored ReplaceStatus = "restored"
+	// ReplaceStale means that another owner has the key: nothing was stored.
+	ReplaceStale ReplaceStatus = "stale"
+)
+
+// ReplaceReply says how a replace went.
+type ReplaceReply struct {
+	Status ReplaceStatus
+}
+
+// ReleaseRequest gives a key back.
+type ReleaseRequest struct {
+	Key    Key
+	Record Record // the reservation as the owner last saw it
+	Lease  time.Duration
+}
+
+// ReleaseReply says whether the key was the caller's to release.
+type ReleaseReply struct {
+	Released bool
+}
+
+// LoadRequest reads a record.
+type LoadRequest struct {
+	Key Key
+}
+
+// LoadReply is the record, if there is one.
+type LoadReply struct {
+	Found  bool
+	Record Record
+	Left   time.Duration // time until Record.Until on the store's clock, 0 when past
+}

@@ -1,0 +1,120 @@
+package guard
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	firstPoll = 50 * time.Millisecond
+	maxPoll   = time.Second
+	pollGrows = 1.5
+	jitter    = 0.2 // a poll comes up to this share early, so that waiters spread
+)
+
+// waiter is a call that waits for another owner.
+type waiter struct {
+	c    *call
+	poll time.Duration
+	// seen is the last answer of the store about the key, leaseEnd when the lease
+	// it spoke of runs out, on this process's clock: good enough to choose when to
+	// look again, and never used to decide that a key is free.
+	seen     ReserveReply
+	leaseEnd time.Time
+}
+
+// wait waits until the key has a result or is free for this call, or the wait
+// bound passes, or the caller leaves.
+func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, err error) {
+	phaseCtx, phase := c.obs.phase(ctx, PhaseWait)
+	w := &waiter{c: c, poll: firstPoll}
+	defer func() { phase.end(PhaseEnd{Result: string(outcome), Record: &w.seen.Record}) }()
+	w.see(seen)
+	for {
+		if !w.sleep(ctx) {
+			return c.canceled(ctx)
+		}
+		if outcome, done, err := w.look(ctx, phaseCtx); done {
+			return outcome, err
+		}
+	}
+}
+
+// look asks the store once. A failing store is no reason to give up while the
+// owner that was last seen may still live and there is time to wait: a blip must
+// not let all waiters run beside it.
+func (w *waiter) look(ctx, phaseCtx context.Context) (Outcome, bool, error) {
+	atBound := !time.Now().Before(w.c.waitTo)
+	reply, phase, err := w.ask(ctx, phaseCtx, atBound)
+	if err != nil {
+		if ctx.Err() == nil && !atBound && time.Now().Before(w.leaseEnd) {
+			return "", false, nil
+		}
+		outcome, err := w.c.storeFailed(ctx, phase, err)
+		return outcome, true, err
+	}
+	if outcome, done, err := w.c.judge(ctx, reply); done {
+		return outcome, true, err
+	}
+	w.see(reply)
+	if atBound {
+		outcome, err := w.c.refuse(reply)
+		return outcome, true, err
+	}
+	return "", false, nil
+}
+
+// ask looks at the record and reserves when the key looks free, or when the wait
+// bound makes it the last chance. Only the store decides whether it is free.
+func (w *waiter) ask(ctx, phaseCtx context.Context, last bool) (ReserveReply, Phase, error) {
+	if !last {
+		loaded, err := w.c.load(phaseCtx)
+		if err != nil {
+			return ReserveReply{}, PhaseLoad, err
+		}
+		if !w.c.looksFree(loaded) {
+			return ReserveReply{Record: loaded.Record, Left: loaded.Left}, "", nil
+		}
+	}
+	reply, err := w.c.reserve(ctx)
+	return reply, PhaseReserve, err
+}
+
+// looksFree reports whether a reserve may succeed: nothing there, a tombstone,
+// time run out, or a reservation of this call whose reply was lost.
+func (c *call) looksFree(loaded LoadReply) bool {
+	switch {
+	case !loaded.Found, loaded.Record.Status == StatusReleased:
+		return true
+	case loaded.Record.Status == StatusUnknown:
+		return false
+	case loaded.Left <= 0:
+		return true
+	default:
+		return loaded.Record.Status == StatusPending && loaded.Record.Owner.Token == c.request.Owner.Token
+	}
+}
+
+func (w *waiter) see(reply ReserveReply) {
+	w.seen, w.leaseEnd = reply, time.Now().Add(reply.Left)
+}
+
+// sleep waits for the next look: the poll, sooner when the lease that was last
+// seen or the wait bound ends before. It returns false when the caller leaves.
+func (w *waiter) sleep(ctx context.Context) bool {
+	d := w.poll - time.Duration(rand.Float64()*jitter*float64(w.poll)) //nolint:gosec // no secret: it spreads load
+	w.poll = min(time.Duration(float64(w.poll)*pollGrows), maxPoll)
+	if left := time.Until(w.leaseEnd); left > 0 {
+		d = min(d, left+time.Millisecond)
+	}
+	d = min(d, time.Until(w.c.waitTo))
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
