@@ -32,10 +32,6 @@ type call struct {
 // do runs the steps. The deferred end tells the observer also of an action that
 // unwinds the stack: by then no outcome but failed has been set.
 func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err error) {
-	if ctx == nil || c.action == nil {
-		err = fmt.Errorf("onceguard: operation %q: the context and the action must not be nil", c.op.name)
-		return CallEnd{Outcome: OutcomeInvalid, Err: err}, err
-	}
 	ctx, c.obs = observeCall(ctx, c.op.observer, CallInfo{Key: c.key, OwnerLabel: c.op.label})
 	end.Outcome = OutcomeFailed
 	defer func() {

@@ -27,6 +27,23 @@ func NewMemoryStore() *MemoryStore {
 // StoreName is the name of this kind of store in telemetry.
 func (m *MemoryStore) StoreName() string { return "memory" }
 
+// Len is the number of records, tombstones among them.
+func (m *MemoryStore) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin()
+	return len(m.records)
+}
+
+// Clear drops every record, as a server does that is flushed or fails over: tests
+// see with it what a lost record does.
+func (m *MemoryStore) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.records)
+	m.expiry = nil
+}
+
 // Reserve implements [Store].
 func (m *MemoryStore) Reserve(ctx context.Context, req ReserveRequest) (ReserveReply, error) {
 	if err := ctx.Err(); err != nil {

@@ -106,6 +106,10 @@ func (o *Operation[T]) DoResult(
 	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,
 ) (Result[T], error) {
 	var result Result[T]
+	if o == nil || o.op == nil || ctx == nil || action == nil {
+		return Result[T]{How: OutcomeInvalid}, errors.New(
+			"onceguard: the operation (made by NewOperation), the context and the action must not be nil")
+	}
 	c := &call{
 		op:  o.op,
 		key: Key{Operation: o.op.name, Name: key},

@@ -1,0 +1,51 @@
+package guard_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+func TestMemoryStore_ExpiredRecordsLeaveByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := guard.NewMemoryStore()
+		op, _ := newOp[int](t, store, guard.WithRetention(time.Minute))
+		for i := range 1000 {
+			if _, err := op.Do(t.Context(), fmt.Sprint(i), new(counter).act); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := store.Len(); n != 1000 {
+			t.Errorf("%d records, want 1000", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := op.Do(t.Context(), "one more", new(counter).act); err != nil {
+			t.Fatal(err)
+		}
+		if n := store.Len(); n != 1 {
+			t.Errorf("%d records after their retention, want 1", n)
+		}
+	})
+}
+
+func TestRetention_ARunAfterItsEndIsNoTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		op, rec := newOp[int](t, guard.NewMemoryStore(), guard.WithRetention(time.Second))
+		var c counter
+		for range 2 {
+			if _, err := op.Do(t.Context(), "k", c.act); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second) // far less than the lease, for which the record stays
+		}
+		rec.wantOutcomes(t, guard.OutcomeExecuted, guard.OutcomeExecuted)
+		for _, e := range rec.events {
+			if e.Kind == guard.EventAcquired && e.Record.TookOver != nil {
+				t.Error("a result whose retention is over was taken for a dead owner's reservation")
+			}
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package guard_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+func TestCase_K3_DurationsThatCannotBeMeantAreErrorsFromTheConstructor(t *testing.T) {
+	for _, d := range []time.Duration{0, -1, -5 * time.Second, 1, 1 << 62} {
+		for name, option := range map[string]guard.Option{
+			"lease": guard.WithLease(d), "retention": guard.WithRetention(d),
+		} {
+			t.Run(name+" "+d.String(), func(t *testing.T) {
+				if _, err := guard.New(guard.NewMemoryStore(), option); err == nil || !strings.Contains(err.Error(), name) {
+					t.Errorf("New: got %v, want an error that names the %s", err, name)
+				}
+				g, err := guard.New(guard.NewMemoryStore())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := guard.NewOperation[int](g, "x", option); err == nil || !strings.Contains(err.Error(), d.String()) {
+					t.Errorf("NewOperation: got %v, want an error that says %s", err, d)
+				}
+			})
+		}
+	}
+}
+
+func TestNewOperation_SaysEveryFaultAtOnceWithItsNumbers(t *testing.T) {
+	g, err := guard.New(guard.NewMemoryStore())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = guard.NewOperation[int](g, "",
+		guard.WithLease(50*time.Millisecond), guard.WithStoreTimeout(40*time.Millisecond),
+		guard.WithRetention(-time.Second), guard.WithWaitBound(-1), guard.WithMaxResultBytes(0),
+		guard.WithCodec(nil), guard.OnStorageError("shrug"), guard.OnInFlight("hope"), nil)
+	if err == nil {
+		t.Fatal("want an error")
+	}
+	for _, part := range []string{
+		"name: it is empty", "lease 50ms: shorter than 3 × store timeout 40ms", "retention -1s",
+		"wait bound -1ns", "result size limit 0", "codec is nil", `"shrug"`, `"hope"`, "option 8 is nil",
+	} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q:\n%v", part, err)
+		}
+	}
+}
+
+func TestNew_BadStoresAndOptions(t *testing.T) {
+	if _, err := guard.New(nil); err == nil {
+		t.Error("a nil store must be an error")
+	}
+	if _, err := guard.New((*guard.MemoryStore)(nil)); err == nil {
+		t.Error("a typed nil store must be an error")
+	}
+	if _, err := guard.New(guard.NewMemoryStore(), nil); err == nil {
+		t.Error("a nil option must be an error")
+	}
+	if _, err := guard.NewOperation[int](nil, "x"); err == nil {
+		t.Error("a nil guard must be an error")
+	}
+}
+
+func TestOptions_OperationOverridesGuard(t *testing.T) {
+	rec := &infoRecorder{}
+	g, err := guard.New(guard.NewMemoryStore(), guard.WithObserver(rec),
+		guard.WithLease(time.Minute), guard.OnStorageError(guard.FailClosed), guard.OnInFlight(guard.Refuse))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.NewOperation[int](g, "x", guard.WithLease(time.Hour), guard.WithRetention(time.Second)); err != nil {
+		t.Fatalf("a retention shorter than the lease is allowed: %v", err)
+	}
+	want := guard.OperationInfo{
+		Name: "x", Store: "memory", Lease: time.Hour, Retention: time.Second,
+		OnStorageError: guard.FailClosed, OnInFlight: guard.Refuse,
+	}
+	if rec.info != want {
+		t.Errorf("got %+v, want %+v", rec.info, want)
+	}
+}
+
+type infoRecorder struct {
+	recorder
+	info guard.OperationInfo
+}
+
+func (r *infoRecorder) Operation(info guard.OperationInfo) guard.OperationObserver {
+	r.info = info
+	return &r.recorder
+}
+
+func TestOptions_AShortLeaseBringsItsStoreTimeout(t *testing.T) {
+	for _, lease := range []time.Duration{10 * time.Millisecond, time.Second, 24 * time.Hour} {
+		if _, err := guard.New(guard.NewMemoryStore(), guard.WithLease(lease)); err != nil {
+			t.Errorf("lease %s alone must be fine: %v", lease, err)
+		}
+	}
+}
