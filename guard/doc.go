@@ -18,25 +18,25 @@
 // before the action runs, renews it while it runs, and replaces it with the
 // result, or releases it when there is none:
 //
-//	               reserve                    replace
-//	   free ──────────────────▶ pending ──────────────────▶ completed
-//	    ▲ ▲                     │  │ ▲ │                        │
-//	    │ │       release       │  │ └─┘ renew                  │
-//	    │ └──── (tombstone) ◀───┘  │                            │
-//	    │                          │ lease over: the next       │
-//	    │                          ▼ reserve is a takeover      │
-//	    └──────────────────── retention over ◀──────────────────┘
+//		               reserve                    replace
+//		   free ──────────────────▶ pending ──────────────────▶ completed
+//		    ▲ ▲                     │  │ ▲ │                        │
+//		    │ │       release       │  │ └─┘ renew                  │
+//		    │ └──── (tombstone) ◀───┘  │                            │
+//		    │                          │ lease over: the next       │
+//		    │                          ▼ reserve is a takeover      │
+//		    └──────────────────── retention over ◀──────────────────┘
 //
-//   - Reserve is atomic and decided by the store on its own clock. Every call has
-//     a random owner token, so a repeated command is known as a repeat, and every
-//     acquisition a fence, an integer that only grows.
-//   - Renew comes every third of the lease. A slow action keeps its key; the lease
-//     (default 30 s) is only how long the key of a dead owner stays blocked.
-//   - Replace stores the result for its retention (default 24 h). The renewer is
-//     stopped and joined first, so that no renewal lands on top of a result.
-//   - Release follows an error, a panic or a [runtime.Goexit] of the action: the
-//     key is free and a retry runs. It leaves a tombstone for one lease, so that a
-//     write of the same owner that comes late cannot bring the key back.
+//	  - Reserve is atomic and decided by the store on its own clock. Every call has
+//	    a random owner token, so a repeated command is known as a repeat, and every
+//	    acquisition a fence, an integer that only grows.
+//	  - Renew comes every third of the lease. A slow action keeps its key; the lease
+//	    (default 30 s) is only how long the key of a dead owner stays blocked.
+//	  - Replace stores the result for its retention (default 24 h). The renewer is
+//	    stopped and joined first, so that no renewal lands on top of a result.
+//	  - Release follows an error, a panic or a [runtime.Goexit] of the action: the
+//	    key is free and a retry runs. It leaves a tombstone for one lease, so that a
+//	    write of the same owner that comes late cannot bring the key back.
 //
 // Replace and release happen also when the caller's context has ended.
 //
