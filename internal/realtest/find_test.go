@@ -1,0 +1,43 @@
+package realtest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/onceguard/onceguard/internal/realtest"
+)
+
+// No test here runs beside another: the environment is common to all.
+
+func TestFind_MissingExecutableSkipsWithTheReason(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("ONCEGUARD_REDIS_SERVER", "")
+	t.Setenv("ONCEGUARD_REQUIRE_SERVERS", "")
+	fakeTB(t, startRedis).mustSkip(t, "redis-server: not found on the PATH")
+}
+
+func TestFind_MissingExecutableFailsWhereServersAreRequired(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("ONCEGUARD_REDIS_SERVER", "")
+	t.Setenv("ONCEGUARD_REQUIRE_SERVERS", "1")
+	fakeTB(t, startRedis).mustFail(t, "redis-server: not found on the PATH")
+}
+
+func TestFind_VariableThatPointsNowhereFailsAndIsNamed(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	t.Setenv("ONCEGUARD_REDIS_SERVER", nowhere)
+	t.Setenv("ONCEGUARD_TEMPORAL", nowhere)
+	t.Setenv("ONCEGUARD_REQUIRE_SERVERS", "")
+	fakeTB(t, startRedis).mustFail(t, "ONCEGUARD_REDIS_SERVER")
+	fakeTB(t, startTemporal).mustFail(t, "ONCEGUARD_TEMPORAL")
+}
+
+func startRedis(tb testing.TB) {
+	tb.Helper()
+	realtest.Redis(tb)
+}
+
+func startTemporal(tb testing.TB) {
+	tb.Helper()
+	realtest.Temporal(tb)
+}

@@ -1,0 +1,60 @@
+package realtest
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// shared holds the servers of the whole test binary.
+var shared struct {
+	main     atomic.Bool // Main runs, so somebody will stop them
+	mu       sync.Mutex
+	stop     []func()
+	redis    func() (*redisProcess, error)
+	temporal func() (*TemporalServer, error)
+}
+
+func init() {
+	shared.redis = sync.OnceValues(func() (*redisProcess, error) {
+		r, err := startRedis()
+		if err == nil {
+			stopLater(r.remove)
+		}
+		return r, err
+	})
+	shared.temporal = sync.OnceValues(func() (*TemporalServer, error) {
+		s, err := startTemporal()
+		if err == nil {
+			stopLater(s.remove)
+		}
+		return s, err
+	})
+}
+
+func stopLater(stop func()) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.stop = append(shared.stop, stop)
+}
+
+// Main runs the tests of a package, stops the shared servers and exits. It is
+// the whole body of a TestMain.
+func Main(m *testing.M) {
+	shared.main.Store(true)
+	code := m.Run()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	for _, stop := range shared.stop {
+		stop()
+	}
+	os.Exit(code)
+}
+
+func needMain(tb testing.TB) {
+	tb.Helper()
+	if !shared.main.Load() {
+		tb.Fatal("shared servers need: func TestMain(m *testing.M) { realtest.Main(m) }")
+	}
+}
