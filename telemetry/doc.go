@@ -1,0 +1,102 @@
+// Package telemetry shows what a guard does, as OpenTelemetry spans, Prometheus
+// metrics and slog lines.
+//
+//	tel, err := telemetry.New(telemetry.Options{Registerer: reg, TracerProvider: tp, Logger: logger})
+//	g, err := guard.New(store, guard.WithObserver(tel))
+//
+// Each signal is off until it is given somewhere to go; no global provider,
+// registry or logger is ever used. Metrics are atomic counters that are bound once
+// per operation. Spans end into the provider's processor and lines go to the
+// logger's handler while the call waits: give ones that do not block, such as a
+// batch processor.
+//
+// # What is never shown
+//
+// No key, input, result or error text becomes an attribute, a label or a part of
+// a log line. Keys appear as [guard.KeyHash]; errors as a word, a class or a Go
+// type, since their texts can quote anything.
+//
+// # Spans
+//
+//	guard <operation>    around the call; a child of the span in the caller's context
+//	├─ guard.reserve     asks the store for the key
+//	├─ guard.wait        waits for another owner
+//	├─ (the action's own spans)
+//	├─ guard.renew       one for each renewal of the lease
+//	├─ guard.replace     stores the result
+//	└─ guard.release     frees the key
+//
+// All are INTERNAL. A call that is not sampled makes no phase spans. Attributes:
+//
+//	onceguard.operation         string   all; seen by samplers
+//	onceguard.store             string   all; seen by samplers
+//	onceguard.lease             double   call; seconds; seen by samplers
+//	onceguard.key.hash          string   call
+//	onceguard.outcome           string   call; one of guard.Outcomes
+//	onceguard.fence             int      call; of the record whose result it has, absent without one
+//	onceguard.attempt           int      call; of the same record
+//	onceguard.takeover          bool     call; true if it took the key from an owner whose lease ran out
+//	onceguard.lost_reason       string   call; present if its lease was lost: taken, expired
+//	onceguard.stale             bool     call; true if its result was refused: evidence of a double run
+//	onceguard.unguarded_reason  string   call; present if the action ran without a reservation
+//	onceguard.unstored_reason   string   call; present if its result was not stored
+//	onceguard.phase.result      string   phases; what the store replied, for wait the outcome
+//	error.type                  string   call, phases
+//
+// error.type of a call is in_progress, mismatch, invalid_key, invalid_input,
+// canceled, deadline_exceeded, unwound (a panic or Goexit), the class of a
+// storage error, or the Go type of the action's error. Of a phase it is the class.
+//
+// The status of a call's span is Error when the call returned an error to its
+// caller, except when the caller itself canceled before the action began. A
+// replay, a wait and an absorbed storage error are no errors. Phase spans have no
+// status: a failed phase that was absorbed has error.type only.
+//
+// Links lead to the trace in the record that a call met, with onceguard.link:
+//
+//	waited_for  on guard.wait   held the key
+//	in_flight   on the call     held the key, and this call did not wait
+//	replayed    on the call     made the result that is returned
+//	mismatched  on the call     used the key with another input
+//	took_over   on the call     had the key until its lease ran out
+//
+// # Metrics
+//
+// Every series of an operation is there, at 0, as soon as the operation is made,
+// so that the first error is a step that increase() sees. An operation has
+// [SeriesPerOperation] series, each bucket counted, whatever keys and errors come.
+//
+//	onceguard_calls_total               counter    operation, outcome
+//	onceguard_operation_info            gauge, 1   operation, on_storage_error, on_in_flight
+//	onceguard_operation_lease_seconds   gauge      operation
+//	onceguard_hits_total                counter    operation
+//	onceguard_collisions_total          counter    operation
+//	onceguard_storage_errors_total      counter    operation, phase, class
+//	onceguard_unguarded_total           counter    operation, reason
+//	onceguard_phase_duration_seconds    histogram  operation, phase; classic and native
+//	onceguard_action_duration_seconds   histogram  operation, result; classic and native
+//	onceguard_leases_held               gauge      operation
+//	onceguard_oldest_lease_age_seconds  gauge      operation
+//	onceguard_waiters                   gauge      operation
+//	onceguard_lease_renewals_total      counter    operation, result
+//	onceguard_lease_remaining_ratio     histogram  operation
+//	onceguard_leases_lost_total         counter    operation
+//	onceguard_takeovers_total           counter    operation, dispatched
+//	onceguard_stale_results_total       counter    operation
+//	onceguard_unstored_results_total    counter    operation, reason
+//	onceguard_result_bytes              histogram  operation
+//
+// The duration histograms carry the trace id of sampled calls as exemplars.
+// A phase that failed is measured like one that did not. Two operations of one name share their series; the settings shown
+// are those of the last one.
+//
+// # Logs
+//
+//	ERROR  lease lost; result refused as stale; store call failed
+//	WARN   renewal failed; call refused; mismatch; action without a reservation; result not stored
+//	INFO   stored result returned; key reserved by another owner; takeover
+//	DEBUG  lease acquired; lease ended
+//
+// Messages are constants, the Log constants are the keys of the attributes. Every
+// line has operation, key_hash and owner, and fence and trace_id when there are any.
+package telemetry

@@ -1,0 +1,152 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// logLine is the constant part of a log line.
+type logLine struct {
+	level   slog.Level
+	message string
+}
+
+// Messages of the log lines. They are constants: what varies is in attributes.
+const (
+	msgAcquired      = "onceguard: lease acquired"
+	msgTakeover      = "onceguard: key taken over from an owner whose lease ran out"
+	msgEnded         = "onceguard: lease ended"
+	msgHit           = "onceguard: stored result returned"
+	msgCollision     = "onceguard: key is reserved by another owner"
+	msgMismatch      = "onceguard: key was used with another input, the action did not run"
+	msgRefused       = "onceguard: call refused, another owner has the key"
+	msgRenewalFailed = "onceguard: lease renewal failed, the lease goes on until its end"
+	msgUnguarded     = "onceguard: action runs without a reservation"
+	msgUnstored      = "onceguard: result returned but not stored"
+	msgLost          = "onceguard: lease lost while the action runs, another owner may run it too"
+	msgStale         = "onceguard: result refused because another owner has the key, the action has probably run twice"
+	msgStorageError  = "onceguard: store call failed"
+)
+
+// lineOf chooses the line of an event. Those that have none are counted only.
+func lineOf(e guard.Event) (logLine, bool) {
+	switch e.Kind {
+	case guard.EventAcquired:
+		if e.Record != nil && e.Record.TookOver != nil {
+			return logLine{slog.LevelInfo, msgTakeover}, true
+		}
+		return logLine{slog.LevelDebug, msgAcquired}, true
+	case guard.EventEnded:
+		return logLine{slog.LevelDebug, msgEnded}, true
+	case guard.EventHit:
+		return logLine{slog.LevelInfo, msgHit}, true
+	case guard.EventCollision:
+		return logLine{slog.LevelInfo, msgCollision}, true
+	case guard.EventMismatch:
+		return logLine{slog.LevelWarn, msgMismatch}, true
+	case guard.EventUnguarded:
+		return logLine{slog.LevelWarn, msgUnguarded}, true
+	case guard.EventUnstored:
+		return logLine{slog.LevelWarn, msgUnstored}, true
+	case guard.EventLost:
+		return logLine{slog.LevelError, msgLost}, true
+	case guard.EventStale:
+		return logLine{slog.LevelError, msgStale}, true
+	case guard.EventStorageError:
+		if e.Phase == guard.PhaseRenew {
+			return logLine{slog.LevelWarn, msgRenewalFailed}, true
+		}
+		return logLine{slog.LevelError, msgStorageError}, true
+	default:
+		return logLine{}, false
+	}
+}
+
+func (c *call) logEvent(ctx context.Context, e guard.Event) {
+	if c.op.logger == nil {
+		return
+	}
+	if line, ok := lineOf(e); ok && c.op.logger.Enabled(ctx, line.level) {
+		c.write(ctx, line, eventAttrs(e))
+	}
+}
+
+// logEnd logs a refusal: of the outcomes it is the one without an event.
+func (c *call) logEnd(end guard.CallEnd) {
+	if c.op.logger == nil || end.Outcome != guard.OutcomeRefused {
+		return
+	}
+	ctx := trace.ContextWithSpanContext(context.Background(), c.spanContext)
+	if !c.op.logger.Enabled(ctx, slog.LevelWarn) {
+		return
+	}
+	attrs := []slog.Attr{slog.String(LogOutcome, string(end.Outcome))}
+	c.write(ctx, logLine{slog.LevelWarn, msgRefused}, attrs)
+}
+
+// write is the one place where lines leave. No key, argument, result or error
+// text is in them: error texts can quote any of those.
+func (c *call) write(ctx context.Context, line logLine, attrs []slog.Attr) {
+	all := []slog.Attr{
+		slog.String(LogOperation, c.op.name),
+		slog.String(LogKeyHash, guard.KeyHash(c.info.Key)),
+		slog.String(LogOwner, c.info.OwnerLabel),
+	}
+	if fence := c.fence.Load(); fence != 0 {
+		all = append(all, slog.Int64(LogFence, fence))
+	}
+	if c.spanContext.HasTraceID() {
+		all = append(all, slog.String(LogTraceID, c.spanContext.TraceID().String()))
+	}
+	c.op.logger.LogAttrs(ctx, line.level, line.message, append(all, attrs...)...)
+}
+
+// eventAttrs are the attributes of those fields of an event that say something.
+func eventAttrs(e guard.Event) []slog.Attr {
+	var attrs []slog.Attr
+	add := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value))
+		}
+	}
+	add(LogReason, e.Reason)
+	add(LogPhase, string(e.Phase))
+	if e.Class != "" {
+		add(LogClass, string(knownClass(e.Class)))
+	}
+	if e.Err != nil {
+		add(LogErrorType, typeName(e.Err))
+	}
+	if e.Left > 0 {
+		attrs = append(attrs, slog.Duration(LogLeaseLeft, e.Left))
+	}
+	return append(attrs, recordAttrs(e)...)
+}
+
+// recordAttrs tell whose record was found, or was taken over.
+func recordAttrs(e guard.Event) []slog.Attr {
+	if e.Record == nil {
+		return nil
+	}
+	switch e.Kind {
+	case guard.EventHit, guard.EventCollision, guard.EventMismatch:
+		return ownerAttrs(e.Record.Owner, e.Record.Fence, LogHolder, LogHolderFence, LogHolderTraceID)
+	case guard.EventAcquired:
+		if was := e.Record.TookOver; was != nil {
+			return ownerAttrs(was.Owner, was.Fence, LogPrevious, LogPreviousFence, LogPreviousTraceID)
+		}
+	}
+	return nil
+}
+
+func ownerAttrs(owner guard.Owner, fence int64, labelKey, fenceKey, traceKey string) []slog.Attr {
+	attrs := []slog.Attr{slog.String(labelKey, owner.Label), slog.Int64(fenceKey, fence)}
+	if sc := parseTraceParent(owner.TraceParent); sc.HasTraceID() {
+		attrs = append(attrs, slog.String(traceKey, sc.TraceID().String()))
+	}
+	return attrs
+}

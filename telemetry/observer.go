@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// operation observes the calls of one operation.
+type operation struct {
+	name         string
+	series       *series // nil without metrics
+	tracer       trace.Tracer
+	logger       *slog.Logger
+	spanName     string
+	callOptions  []trace.SpanStartOption
+	phaseOptions []trace.SpanStartOption
+}
+
+// Call implements [guard.OperationObserver].
+func (o *operation) Call(ctx context.Context, info guard.CallInfo) (context.Context, guard.CallObserver) {
+	c := &call{op: o, info: info, began: time.Now()}
+	return c.startSpan(ctx), c
+}
+
+// call observes one call. The fields that are set after its start are atomic, or
+// belong to the goroutine of the caller.
+type call struct {
+	op          *operation
+	info        guard.CallInfo
+	began       time.Time
+	span        trace.Span // nil when there is nothing to record
+	spanContext trace.SpanContext
+
+	found  trace.SpanContext // the other owner's, from a collision on
+	waited bool              // and a wait span links to it
+
+	fence     atomic.Int64 // once acquired, for the logs
+	leaseFrom atomic.Int64 // when the lease began, as elapsed time of the call
+	lease     heldLease    // guarded by its leaseAge
+
+	// phases are where phases are observed without an allocation. A phase that
+	// runs twice at once gets one of its own.
+	phases [numPhases]phase
+}
+
+// elapsed is the time since the call began, on the monotonic clock.
+func (c *call) elapsed() time.Duration { return time.Since(c.began) }
+
+// TraceParent implements [guard.CallObserver].
+func (c *call) TraceParent() string { return formatTraceParent(c.spanContext) }
+
+// Event implements [guard.CallObserver].
+func (c *call) Event(ctx context.Context, e guard.Event) {
+	if e.Kind == guard.EventAcquired && e.Record != nil {
+		c.fence.Store(e.Record.Fence)
+	}
+	c.op.series.event(c, e)
+	c.traceEvent(e)
+	c.logEvent(ctx, e)
+}
+
+// End implements [guard.CallObserver].
+func (c *call) End(end guard.CallEnd) {
+	c.op.series.callEnded(end)
+	c.endSpan(end)
+	c.logEnd(end)
+}
+
+// Phase implements [guard.CallObserver].
+func (c *call) Phase(ctx context.Context, name guard.Phase) (context.Context, guard.PhaseObserver) {
+	i := phaseIndex(name)
+	if i < 0 {
+		return ctx, unknownPhase{}
+	}
+	p := &c.phases[i]
+	if !p.busy.CompareAndSwap(false, true) {
+		p = new(phase)
+	}
+	p.call, p.index, p.began = c, i, c.elapsed()
+	c.op.series.phaseBegan(name)
+	return p.startSpan(ctx), p
+}
+
+// phase observes one phase.
+type phase struct {
+	busy  atomic.Bool
+	call  *call
+	index int
+	began time.Duration
+	span  trace.Span // nil when there is nothing to record
+}
+
+func (p *phase) phase() guard.Phase { return timedPhases()[p.index] }
+
+// End implements [guard.PhaseObserver].
+func (p *phase) End(end guard.PhaseEnd) {
+	p.call.op.series.phaseEnded(p, end)
+	p.endSpan(end)
+	p.busy.Store(false)
+}
+
+// unknownPhase is a phase of a later guard.
+type unknownPhase struct{}
+
+func (unknownPhase) End(guard.PhaseEnd) {}

@@ -1,0 +1,90 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// Options says where the signals go. Each field that is nil switches its signal
+// off; nothing falls back to a global provider, registry or logger.
+type Options struct {
+	// Registerer gets the metrics. Several Telemetries may share one: they share
+	// the collectors too. Default: no metrics.
+	Registerer prometheus.Registerer
+	// TracerProvider makes the tracer of the spans. Default: no spans; the trace
+	// that is in a call's context is still put into records, logs and exemplars.
+	TracerProvider trace.TracerProvider
+	// Logger gets the log lines, with the context of the call. Default: no logs.
+	Logger *slog.Logger
+}
+
+// Telemetry is a [guard.Observer] that makes spans, metrics and log lines of what
+// a guard does. It is safe for use by many goroutines and by several guards.
+type Telemetry struct {
+	metrics *metrics     // nil without metrics
+	tracer  trace.Tracer // nil without spans
+	logger  *slog.Logger // nil without logs
+}
+
+var _ guard.Observer = (*Telemetry)(nil)
+
+// New returns a Telemetry for [guard.WithObserver]. It registers the metrics, and
+// uses those that are there when the registry has them from an earlier call. It
+// fails when a metric of one of our names but of another making is registered;
+// the error names it, and nothing stays registered then.
+func New(opts Options) (*Telemetry, error) {
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("onceguard: new telemetry: %w", err)
+	}
+	t := &Telemetry{logger: opts.Logger}
+	if opts.TracerProvider != nil {
+		t.tracer = opts.TracerProvider.Tracer(ScopeName)
+	}
+	if opts.Registerer == nil {
+		return t, nil
+	}
+	var err error
+	if t.metrics, err = newMetrics(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("onceguard: new telemetry: %w", err)
+	}
+	return t, nil
+}
+
+// validate finds a nil pointer in an interface before the first call does.
+func (o Options) validate() error {
+	return errors.Join(
+		notTypedNil("Registerer", o.Registerer),
+		notTypedNil("TracerProvider", o.TracerProvider),
+	)
+}
+
+func notTypedNil(field string, value any) error {
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("%s is a nil %T: leave it out to switch the signal off", field, value)
+	}
+	return nil
+}
+
+// Operation implements [guard.Observer]. It makes every series of the operation,
+// at zero. An operation that is made again under the same name goes on with the
+// same series.
+func (t *Telemetry) Operation(info guard.OperationInfo) guard.OperationObserver {
+	op := &operation{
+		name:     info.Name,
+		spanName: SpanCallPrefix + info.Name,
+		tracer:   t.tracer,
+		logger:   t.logger,
+	}
+	op.callOptions, op.phaseOptions = spanOptions(info)
+	if t.metrics != nil {
+		op.series = t.metrics.bind(info)
+	}
+	return op
+}
