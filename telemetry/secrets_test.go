@@ -53,6 +53,8 @@ func TestCase_O2_ASecretIsInNoSpanLogOrMetric(t *testing.T) {
 		store.fail(&guard.ClassifiedError{Class: guard.ErrorClass(secret), Err: quoting},
 			guard.PhaseReserve, guard.PhaseRenew, guard.PhaseReplace, guard.PhaseRelease)
 		must(op.Do(ctx, secret+"-unguarded", returns(secret), input)) // every store call fails
+		closed := l.op(t, store, guard.OnStorageError(guard.FailClosed))
+		_, _ = closed.Do(ctx, secret+"-rejected", returns(secret), input)
 		store.fail(nil, guard.PhaseReserve)
 		must(op.Do(ctx, secret+"-lost", func(context.Context) (string, error) {
 			time.Sleep(10 * time.Second)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/telemetry"
@@ -254,9 +255,12 @@ func (r *countingRegistry) Unregister(c prometheus.Collector) bool {
 func TestNew_ANilPointerInAnOptionIsAnErrorAndNotALaterPanic(t *testing.T) {
 	t.Parallel()
 	var registry *prometheus.Registry
-	_, err := telemetry.New(telemetry.Options{Registerer: registry})
-	if err == nil || !strings.Contains(err.Error(), "Registerer") {
-		t.Errorf("New = %v, want an error about the Registerer", err)
+	var provider *sdktrace.TracerProvider
+	_, err := telemetry.New(telemetry.Options{Registerer: registry, TracerProvider: provider})
+	for _, field := range []string{"Registerer", "TracerProvider"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("New = %v, want an error about the %s", err, field)
+		}
 	}
 }
 

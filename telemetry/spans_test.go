@@ -173,3 +173,41 @@ func TestSpans_WithoutAProviderTheCallersTraceGoesIntoTheRecord(t *testing.T) {
 		t.Errorf("%d spans, want the caller's only", len(spans))
 	}
 }
+
+// withoutCalls is a sampler that drops the spans of calls and nothing else.
+type withoutCalls struct{ sdktrace.Sampler }
+
+func (s withoutCalls) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	if p.Name == spanCall {
+		return sdktrace.SamplingResult{Decision: sdktrace.Drop}
+	}
+	return s.Sampler.ShouldSample(p)
+}
+
+func TestSpans_ASamplerThatDropsTheCallGetsNoOrphansOfIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, sdktrace.WithSampler(withoutCalls{sdktrace.AlwaysSample()}))
+	if _, err := l.op(t, guard.NewMemoryStore()).Do(t.Context(), "order-1", returns("done")); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range l.spans.GetSpans() {
+		t.Errorf("span %q without its call", s.Name)
+	}
+}
+
+func TestSpans_TwoPhasesOfAKindAtOnceAreTwoSpans(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx, call := l.tel.Operation(guard.OperationInfo{Name: opName}).Call(t.Context(), guard.CallInfo{})
+	_, late := call.Phase(ctx, guard.PhaseRenew)
+	_, next := call.Phase(ctx, guard.PhaseRenew)
+	next.End(guard.PhaseEnd{Result: "ok"})
+	late.End(guard.PhaseEnd{Result: "lost"})
+	call.End(guard.CallEnd{Outcome: guard.OutcomeExecuted})
+	spans := l.named(telemetry.SpanRenew)
+	if len(spans) != 2 {
+		t.Fatalf("%d spans, want 2", len(spans))
+	}
+	wantAttrs(t, spans[0], map[string]string{telemetry.AttrPhaseResult: "ok"})
+	wantAttrs(t, spans[1], map[string]string{telemetry.AttrPhaseResult: "lost"})
+}

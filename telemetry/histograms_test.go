@@ -129,3 +129,24 @@ func TestLeases_AgesRenewalsAndWhatWasLeftAreMeasured(t *testing.T) {
 		}
 	})
 }
+
+func TestLeases_TheFirstRenewalCountsFromTheReserveAndNotFromTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		store := guard.NewMemoryStore()
+		reserved(t, store, otherTraceParent, 20*time.Second)
+		op := l.op(t, store, guard.WithLease(30*time.Second))
+		_, err := op.Do(t.Context(), "order-1", func(context.Context) (string, error) {
+			time.Sleep(15 * time.Second)
+			return "done", nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := l.histogram(t, telemetry.MetricLeaseRemaining, opName)
+		if h.GetSampleCount() != 1 || h.GetSampleSum() < 0.66 || h.GetSampleSum() > 0.67 {
+			t.Errorf("%d renewals with %v of the lease left, want one with two thirds", h.GetSampleCount(), h.GetSampleSum())
+		}
+	})
+}
