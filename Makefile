@@ -1,0 +1,27 @@
+# The commands of a working day. What they do is in scripts/.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint fmt temporal
+
+export GOWORK := off
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## run the payments demo, with nothing but Go
+	go -C examples run ./payments
+
+test: ## run all tests on real servers, installing what they need
+	@scripts/test.sh
+
+check: ## format, vet, lint, tidy, import rules, known vulnerabilities
+	@scripts/check.sh
+
+lint: ## run the linter alone
+	@scripts/lint.sh
+
+fmt: ## format the code
+	@scripts/lint.sh fmt
+
+temporal: ## build the pinned Temporal CLI, once, and print its path
+	@scripts/temporal.sh

@@ -1,0 +1,51 @@
+# shellcheck shell=bash
+# Common to the scripts: source it first. Works with bash 3.2, as macOS has it.
+
+set -euo pipefail
+root=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+# One version list per module, whatever workspace the checkout lies in; and no
+# version stamp, which fails in a checkout that belongs to another user.
+export GOWORK=off
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
+
+say() { printf '\n== %s\n' "$*" >&2; }
+die() { printf '%s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# modules prints the folder of every module of ours, one a line.
+modules() {
+  git -c safe.directory="$root" ls-files --cached --others --exclude-standard -- go.mod '*/go.mod' |
+    while read -r mod; do [ ! -f "$mod" ] || dirname "$mod"; done | sort
+}
+
+# packaged is modules without those that only pin a tool.
+packaged() {
+  modules | while read -r dir; do
+    [ -z "$(cd "$dir" && go list ./... 2>/dev/null)" ] || printf '%s\n' "$dir"
+  done
+}
+
+# scratch makes $tmp, which is removed when the script ends.
+scratch() {
+  tmp=$(mktemp -d)
+  trap 'rm -rf "$tmp"' EXIT
+}
+
+# step runs a command in a folder, and notes it in $failed if it fails.
+failed=''
+step() { # step name folder command...
+  local name=$1 dir=$2
+  shift 2
+  say "$name ($dir)"
+  (cd "$dir" && "$@") || failed="$failed
+  $name ($dir)"
+}
+
+# finish ends the script by what step noted.
+finish() { # finish name
+  [ -z "$failed" ] || die "
+$1: FAILED$failed"
+  say "$1: passed"
+}

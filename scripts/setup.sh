@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what the tests on real servers need and this machine lacks:
+# redis-server, and a C compiler for the race detector. Where it may not, it
+# says what to type and fails.
+. "$(dirname "$0")/lib.sh"
+
+# compiles says whether there is a C compiler, with its headers.
+compiles() {
+  local cc
+  cc=$(go env CC)
+  printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |
+    ${cc:-cc} -x c -fsyntax-only - >/dev/null 2>&1
+}
+
+debian='' brew=''
+if [ -z "${ONCEGUARD_REDIS_SERVER:-}" ] && ! have redis-server; then
+  debian="$debian redis-server" brew="$brew redis"
+fi
+compiles || debian="$debian gcc libc6-dev"
+if [ -z "$debian" ]; then exit 0; fi
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
+if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
+  compiles || compiler='
+  xcode-select --install                     # macOS, the C compiler'
+  die "The tests need what this machine lacks. Install it, then run \`make test\` again:
+
+  sudo apt-get update && sudo apt-get install -y$debian    # Debian, Ubuntu${brew:+
+  brew install$brew                                 # macOS}${compiler:-}
+
+A redis-server elsewhere does as well: ONCEGUARD_REDIS_SERVER=/path/to/redis-server make test"
+fi
+
+say "installing with apt-get:$debian"
+export DEBIAN_FRONTEND=noninteractive
+as_root apt-get update -q </dev/null >&2
+# shellcheck disable=SC2086 # a list
+as_root apt-get install -q -y --no-install-recommends $debian </dev/null >&2
+
+# The package starts a server of the system. The tests run their own.
+case $debian in *redis-server*)
+  if have systemctl && [ -d /run/systemd/system ]; then
+    as_root systemctl disable --now redis-server >&2 || true
+  elif [ -x /etc/init.d/redis-server ]; then
+    as_root /etc/init.d/redis-server stop >&2 || true
+  fi ;;
+esac
