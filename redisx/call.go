@@ -1,0 +1,122 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// DefaultTimeout bounds a call whose context has no deadline. The guard's own
+// calls have one: its store timeout.
+const DefaultTimeout = 5 * time.Second
+
+// run runs a script on the record of a key within the context. Errors name the
+// phase and carry a class.
+func (s *Store) run(
+	ctx context.Context, phase guard.Phase, script *redis.Script, key guard.Key, args ...any,
+) (reply, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		bounded, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		ctx = bounded
+	}
+	values, err := s.do(ctx, script, storageKey(s.prefix, key), args)
+	if err != nil {
+		return nil, failure(phase, withContext(ctx, err))
+	}
+	return values, nil
+}
+
+// do runs the script on this goroutine if the client itself keeps to the
+// context, else on one that is left behind when the context ends.
+func (s *Store) do(ctx context.Context, script *redis.Script, key string, args []any) (reply, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.inline {
+		return eval(ctx, s.rdb, script, key, args)
+	}
+	type answer struct {
+		values reply
+		err    error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		values, err := eval(ctx, s.rdb, script, key, args)
+		answered <- answer{values, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.values, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func eval(ctx context.Context, rdb redis.Scripter, script *redis.Script, key string, args []any) (reply, error) {
+	value, err := script.Run(ctx, rdb, []string{key}, args...).Result()
+	if err != nil {
+		return nil, err
+	}
+	values, ok := value.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T, not a list", errReply, value)
+	}
+	return values, nil
+}
+
+// errReply is a reply that is not what the script sends.
+var errReply = errors.New("unexpected reply")
+
+// reply is the list that a script sends.
+type reply []any
+
+func (r reply) integer(i int) (int64, error) {
+	if i < len(r) {
+		if n, ok := r[i].(int64); ok {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: no integer at %d of %d", errReply, i, len(r))
+}
+
+func (r reply) text(i int) (string, error) {
+	if i < len(r) {
+		if s, ok := r[i].(string); ok {
+			return s, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no string at %d of %d", errReply, i, len(r))
+}
+
+// word is a text that must be one of the given.
+func (r reply) word(i int, known ...string) (string, error) {
+	word, err := r.text(i)
+	if err != nil {
+		return "", err
+	}
+	for _, k := range known {
+		if word == k {
+			return word, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %q", errReply, word)
+}
+
+// record is the time left and the record that follow a flag.
+func (r reply) record() (guard.Record, time.Duration, error) {
+	left, err := r.integer(1)
+	if err != nil {
+		return guard.Record{}, 0, err
+	}
+	raw, err := r.text(2)
+	if err != nil {
+		return guard.Record{}, 0, err
+	}
+	return parseRecord(raw), microseconds(left), nil
+}

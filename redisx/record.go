@@ -1,0 +1,177 @@
+package redisx
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+const (
+	// recordVersion is the version of the layout that the scripts read and write.
+	recordVersion = 1
+	magic         = "onceguard/"
+	// maxExact is the largest integer that a Lua number holds exactly.
+	maxExact = 1<<53 - 1
+)
+
+// details are the lines of a record that a client makes and the scripts pass
+// through.
+func details(rec guard.Record) string {
+	var b strings.Builder
+	b.WriteString(ownDetails(rec.Owner, rec.Fingerprint))
+	if prev := rec.TookOver; prev != nil {
+		line(&b, "prev_owner", escape(prev.Owner.Token, ""))
+		line(&b, "prev_fence", strconv.FormatInt(prev.Fence, 10))
+		line(&b, "prev_label", escape(prev.Owner.Label, ""))
+		line(&b, "prev_traceparent", escape(prev.Owner.TraceParent, ""))
+	}
+	return b.String()
+}
+
+func ownDetails(owner guard.Owner, fingerprint guard.Fingerprint) string {
+	var b strings.Builder
+	line(&b, "label", escape(owner.Label, ""))
+	line(&b, "traceparent", escape(owner.TraceParent, ""))
+	line(&b, "fingerprint", formatFingerprint(fingerprint))
+	return b.String()
+}
+
+func line(b *strings.Builder, name, value string) {
+	b.WriteString(name)
+	b.WriteByte('=')
+	b.WriteString(value)
+	b.WriteByte('\n')
+}
+
+func formatFingerprint(f guard.Fingerprint) string {
+	if f == (guard.Fingerprint{}) {
+		return ""
+	}
+	return escape(f.Algorithm, separator) + separator + escape(f.Digest, "")
+}
+
+func parseFingerprint(s string) guard.Fingerprint {
+	algorithm, digest, _ := strings.Cut(s, separator)
+	return guard.Fingerprint{Algorithm: plain(algorithm, separator), Digest: plain(digest, "")}
+}
+
+// plain is the text that was escaped, or the line as it is when somebody else
+// wrote it: a label that cannot be unescaped is no reason not to read a record.
+func plain(s, special string) string {
+	if text, ok := unescape(s, special); ok {
+		return text
+	}
+	return s
+}
+
+// parseRecord reads what the scripts write, by the same rules as theirs. Whatever
+// it does not understand has the status unknown.
+func parseRecord(raw string) guard.Record {
+	p := parser{rest: raw}
+	rec := p.record()
+	if p.failed {
+		return guard.Record{Version: versionOf(raw), Status: guard.StatusUnknown}
+	}
+	return rec
+}
+
+// parser reads the header line by line. After a failure it reads nothing more.
+type parser struct {
+	rest   string
+	failed bool
+}
+
+func (p *parser) record() guard.Record {
+	rec := guard.Record{Version: recordVersion, Status: p.status()}
+	rec.Owner.Token = plain(p.value("owner"), "")
+	rec.Fence = p.integer("fence")
+	rec.Attempt = int(p.integer("attempt"))
+	rec.Until = p.time("until_us")
+	rec.Created = p.time("created_us")
+	rec.Updated = p.time("updated_us")
+	rec.Owner.Label = plain(p.value("label"), "")
+	rec.Owner.TraceParent = plain(p.value("traceparent"), "")
+	rec.Fingerprint = parseFingerprint(p.value("fingerprint"))
+	if strings.HasPrefix(p.rest, "prev_owner=") {
+		rec.TookOver = p.previous()
+	}
+	rec.Encoding = plain(p.value("encoding"), "")
+	rec.Result = p.result(rec.Status)
+	return rec
+}
+
+func (p *parser) previous() *guard.Previous {
+	var prev guard.Previous
+	prev.Owner.Token = plain(p.value("prev_owner"), "")
+	prev.Fence = p.integer("prev_fence")
+	prev.Owner.Label = plain(p.value("prev_label"), "")
+	prev.Owner.TraceParent = plain(p.value("prev_traceparent"), "")
+	return &prev
+}
+
+func (p *parser) status() guard.Status {
+	first := p.line()
+	word, ok := strings.CutPrefix(first, magic+strconv.Itoa(recordVersion)+" ")
+	status := guard.Status(word)
+	known := status == guard.StatusPending || status == guard.StatusCompleted || status == guard.StatusReleased
+	p.failed = p.failed || !ok || !known
+	return status
+}
+
+func (p *parser) line() string {
+	text, rest, ok := strings.Cut(p.rest, "\n")
+	if !ok {
+		p.failed = true
+	}
+	if p.failed {
+		return ""
+	}
+	p.rest = rest
+	return text
+}
+
+func (p *parser) value(name string) string {
+	value, ok := strings.CutPrefix(p.line(), name+"=")
+	p.failed = p.failed || !ok
+	return value
+}
+
+func (p *parser) integer(name string) int64 {
+	n, err := strconv.ParseUint(p.value(name), 10, 64)
+	if err != nil || n > maxExact {
+		p.failed = true
+		return 0
+	}
+	return int64(n)
+}
+
+func (p *parser) time(name string) time.Time {
+	return time.UnixMicro(p.integer(name)).UTC()
+}
+
+// result is what follows the empty line. Only a completed record has one.
+func (p *parser) result(status guard.Status) []byte {
+	if p.line() != "" {
+		p.failed = true
+	}
+	if p.failed || status != guard.StatusCompleted {
+		return nil
+	}
+	return []byte(p.rest)
+}
+
+// versionOf is the version that the first line states, 0 when it states none.
+func versionOf(raw string) int {
+	rest, ok := strings.CutPrefix(raw, magic)
+	if !ok {
+		return 0
+	}
+	digits, _, _ := strings.Cut(rest, " ")
+	version, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return version
+}

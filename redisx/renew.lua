@@ -1,0 +1,34 @@
+-- Renew: starts the lease of a reservation anew.
+--
+-- KEYS[1]  the record
+-- ARGV[1]  owner token
+-- ARGV[2]  details: the lines from label to prev_traceparent
+-- ARGV[3]  fence
+-- ARGV[4]  attempt
+-- ARGV[5]  created, in microseconds
+-- ARGV[6]  lease end that the owner last saw, in microseconds
+-- ARGV[7]  lease in microseconds
+-- ARGV[8]  life of the record in milliseconds
+--
+-- Reply: { 'ok' | 'restored', the new lease end in microseconds } or { 'lost', 0 }.
+--
+-- Atomic, because a renewal that is late must not write over the owner that
+-- took the key between the look and the write.
+
+local now = clock()
+local old = read(KEYS[1])
+local record, status
+
+if old and old.status == 'pending' and old.owner == ARGV[1] then
+  record, status = old, 'ok'
+elseif not old and now < tonumber(ARGV[6]) then
+  -- Nobody else can have had the key: the lease has not ended, the data is lost.
+  record, status = claimed(claim_of(ARGV), nil, now), 'restored'
+else
+  return { 'lost', 0 }
+end
+
+record.status = 'pending'
+record.until_us = now + tonumber(ARGV[7])
+write(KEYS[1], record, now, ARGV[8])
+return { status, record.until_us }

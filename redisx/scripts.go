@@ -1,0 +1,38 @@
+package redisx
+
+import (
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts. Their files say what the keys, arguments and replies are.
+var (
+	//go:embed common.lua
+	commonLua string
+	//go:embed reserve.lua
+	reserveLua string
+	//go:embed renew.lua
+	renewLua string
+	//go:embed replace.lua
+	replaceLua string
+	//go:embed release.lua
+	releaseLua string
+	//go:embed load.lua
+	loadLua string
+)
+
+type scripts struct {
+	reserve, renew, replace, release, load *redis.Script
+}
+
+func newScripts() scripts {
+	script := func(lua string) *redis.Script { return redis.NewScript(commonLua + "\n" + lua) }
+	return scripts{
+		reserve: script(reserveLua),
+		renew:   script(renewLua),
+		replace: script(replaceLua),
+		release: script(releaseLua),
+		load:    script(loadLua),
+	}
+}
