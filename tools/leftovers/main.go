@@ -62,13 +62,27 @@ func execute(command []string) int {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...) //nolint:gosec // running it is our purpose
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
-		return exit.ExitCode()
-	}
-	if err != nil {
+	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "leftovers:", err)
 		return 1
 	}
-	return 0
+	return reap(cmd.Process.Pid)
+}
+
+// reap waits for the command, and until then for the orphans that we adopt: one
+// that nobody waits for would look alive to whoever asks for its process id.
+func reap(command int) int {
+	for {
+		var status syscall.WaitStatus
+		switch pid, err := syscall.Wait4(-1, &status, 0, nil); {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			fmt.Fprintln(os.Stderr, "leftovers: wait:", err)
+			return 1
+		case pid == command && status.Exited():
+			return status.ExitStatus()
+		case pid == command:
+			return 128 + int(status.Signal())
+		}
+	}
 }

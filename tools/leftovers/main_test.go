@@ -63,6 +63,23 @@ func TestLeftovers_TheCodeOfAFailedCommandStays(t *testing.T) {
 	}
 }
 
+func TestLeftovers_ACommandThatIsKilledFailsAsInAShell(t *testing.T) {
+	t.Parallel()
+	if code, _ := program(t, "kill -9 $$"); code != 128+9 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A test may wait until the process that it orphaned is no more.
+func TestLeftovers_AnOrphanThatDiesIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	code, stderr := program(t, `orphan=$(sh -c 'sleep 0.1 >/dev/null 2>&1 & echo $!')
+		for i in $(seq 100); do kill -0 $orphan 2>/dev/null || exit 0; sleep 0.1; done; exit 1`)
+	if code != 0 {
+		t.Errorf("exit code %d, said %q", code, stderr)
+	}
+}
+
 func TestLeftovers_WhatEndsByItselfInAMomentIsForgiven(t *testing.T) {
 	t.Parallel()
 	if code, stderr := program(t, "sleep 1 >/dev/null 2>&1 &"); code != 0 {
