@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -100,12 +101,10 @@ func (r reply) word(i int, known ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, k := range known {
-		if word == k {
-			return word, nil
-		}
+	if !slices.Contains(known, word) {
+		return "", fmt.Errorf("%w: %q", errReply, word)
 	}
-	return "", fmt.Errorf("%w: %q", errReply, word)
+	return word, nil
 }
 
 // record is the time left and the record that follow a flag.

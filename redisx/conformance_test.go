@@ -20,7 +20,7 @@ func TestStore_KeepsTheContract(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			rdb := mode.client(t, srv.Addr())
 			storetest.Run(t, storetest.Harness{
-				New:   func(t *testing.T) guard.Store { return newStore(t, rdb) },
+				New:   func(t *testing.T) guard.Store { t.Helper(); return newStore(t, rdb) },
 				Lose:  lose(rdb),
 				Spoil: spoil(rdb),
 			})
@@ -61,6 +61,7 @@ func newStore(tb testing.TB, rdb redis.UniversalClient) *Store {
 
 func lose(rdb *redis.Client) func(*testing.T, guard.Store, guard.Key) {
 	return func(t *testing.T, _ guard.Store, key guard.Key) {
+		t.Helper()
 		if err := rdb.Del(t.Context(), storageKey(DefaultPrefix, key)).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +71,7 @@ func lose(rdb *redis.Client) func(*testing.T, guard.Store, guard.Key) {
 // spoil makes the record one of a newer version.
 func spoil(rdb *redis.Client) func(*testing.T, guard.Store, guard.Key) {
 	return func(t *testing.T, _ guard.Store, key guard.Key) {
+		t.Helper()
 		err := rdb.Set(t.Context(), storageKey(DefaultPrefix, key), "onceguard/2 pending\nowner=x\n", time.Hour).Err()
 		if err != nil {
 			t.Fatal(err)

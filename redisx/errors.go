@@ -68,52 +68,44 @@ func isConnection(err error) bool {
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
-// codes are the words by which a server's error is known. They are looked for
-// anywhere in the message: an error inside a script comes wrapped in the script's
-// own, differently from version to version.
-var codes = []struct {
-	word  string
-	class guard.ErrorClass
-}{
-	{"READONLY", guard.ClassReadOnly},
-	{"NOREPLICAS", guard.ClassReadOnly}, // the primary takes no writes without its replicas
-	{"MISCONF", guard.ClassReadOnly},    // the primary takes no writes that it cannot save
-	{"OOM", guard.ClassOutOfMemory},
-	{"CLUSTERDOWN", guard.ClassCluster},
-	{"CROSSSLOT", guard.ClassCluster},
-	{"TRYAGAIN", guard.ClassCluster},
-	{"MOVED", guard.ClassCluster},
-	{"ASK", guard.ClassCluster},
-	{"NOAUTH", guard.ClassAuth},
-	{"WRONGPASS", guard.ClassAuth},
-	{"NOPERM", guard.ClassAuth},
-	{"LOADING", guard.ClassConnection},    // up, but does not serve yet
-	{"MASTERDOWN", guard.ClassConnection}, // a replica that does not serve without its primary
-}
-
-// phrases are errors that have no code of their own.
-var phrases = []struct {
-	text  string
-	class guard.ErrorClass
-}{
-	{"max number of clients reached", guard.ClassConnection},
-	{"can't run this command", guard.ClassAuth}, // the user may run scripts, but not what is in this one
-	{"can't access at least one of the keys", guard.ClassAuth},
-}
-
+// classifyServer looks for a code anywhere in the message: an error inside a
+// script comes wrapped in the script's own, differently from version to version.
 func classifyServer(message string) guard.ErrorClass {
-	words := strings.FieldsFunc(message, func(r rune) bool { return (r < 'A' || r > 'Z') && r != '_' })
-	for _, code := range codes {
-		for _, word := range words {
-			if word == code.word {
-				return code.class
-			}
+	for word := range strings.FieldsFuncSeq(message, notInCode) {
+		if class := classOfCode(word); class != "" {
+			return class
 		}
 	}
-	for _, phrase := range phrases {
-		if strings.Contains(message, phrase.text) {
-			return phrase.class
-		}
+	switch {
+	case strings.Contains(message, "max number of clients reached"):
+		return guard.ClassConnection
+	case strings.Contains(message, "can't run this command"), // in a script that the user may run
+		strings.Contains(message, "can't access at least one of the keys"):
+		return guard.ClassAuth
+	default:
+		return guard.ClassOther
 	}
-	return guard.ClassOther
+}
+
+func notInCode(r rune) bool { return (r < 'A' || r > 'Z') && r != '_' }
+
+// classOfCode knows the words that begin a server's errors.
+func classOfCode(word string) guard.ErrorClass {
+	switch word {
+	case "READONLY",
+		"NOREPLICAS", // the primary takes no writes without its replicas
+		"MISCONF":    // the primary takes no writes that it cannot save
+		return guard.ClassReadOnly
+	case "OOM":
+		return guard.ClassOutOfMemory
+	case "CLUSTERDOWN", "CROSSSLOT", "TRYAGAIN", "MOVED", "ASK":
+		return guard.ClassCluster
+	case "NOAUTH", "WRONGPASS", "NOPERM":
+		return guard.ClassAuth
+	case "LOADING", // up, but does not serve yet
+		"MASTERDOWN": // a replica that does not serve without its primary
+		return guard.ClassConnection
+	default:
+		return ""
+	}
 }

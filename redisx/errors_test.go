@@ -48,8 +48,7 @@ func TestErrors_AServerOutOfMemoryStillReplaysResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := wantClass(t, rdb, guard.ClassOutOfMemory)
-	var server redis.Error
-	if !errors.As(err, &server) {
+	if _, ok := errors.AsType[redis.Error](err); !ok {
 		t.Errorf("%v does not unwrap to the server's error", err)
 	}
 	reply, err := store.Reserve(t.Context(), guard.ReserveRequest{
@@ -131,15 +130,25 @@ func TestErrors_AReadTimeoutOfTheClient(t *testing.T) {
 }
 
 func TestErrors_ReplyThatDoesNotParse(t *testing.T) {
-	owned := format(guard.Record{Version: recordVersion, Status: guard.StatusPending,
-		Until: time.UnixMicro(1), Created: time.UnixMicro(1), Updated: time.UnixMicro(1)})
+	owned := format(guard.Record{
+		Version: recordVersion, Status: guard.StatusPending,
+		Until: time.UnixMicro(1), Created: time.UnixMicro(1), Updated: time.UnixMicro(1),
+	})
 	rdb := connect(t, redis.Options{Addr: "127.0.0.1:1"})
 	fake := &hook{}
 	rdb.AddHook(fake)
 	store, key := newStore(t, rdb), testKey(t)
 	for _, value := range []any{
-		"OK", int64(1), []any{}, []any{"x"}, []any{"ok"}, []any{"ok", "soon"}, []any{int64(2)}, []any{int64(1), "x"},
-		[]any{int64(1), int64(0)}, []any{int64(1), int64(0), int64(0)}, []any{nil, int64(0), owned},
+		"OK", int64(1),
+		[]any{},
+		[]any{"x"},
+		[]any{"ok"},
+		[]any{"ok", "soon"},
+		[]any{int64(2)},
+		[]any{int64(1), "x"},
+		[]any{int64(1), int64(0)},
+		[]any{int64(1), int64(0), int64(0)},
+		[]any{nil, int64(0), owned},
 	} {
 		fake.answer = func(cmd *redis.Cmd) { cmd.SetVal(value) }
 		for _, call := range phaseCalls(store, key) {
@@ -223,6 +232,18 @@ func TestWithContext_LeavesTheServersWordAlone(t *testing.T) {
 		t.Errorf("%v: the server answered, whatever became of the context", err)
 	}
 	if err := withContext(ctx, io.EOF); !errors.Is(err, context.Canceled) || !errors.Is(err, io.EOF) {
+		t.Errorf("%v, want both causes", err)
+	}
+}
+
+// lateContext is a context in the moment between its deadline and its end.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Microsecond), true }
+
+func TestWithContext_ADeadlineThatPassedIsExceeded(t *testing.T) {
+	err := withContext(lateContext{t.Context()}, os.ErrDeadlineExceeded)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v, want both causes", err)
 	}
 }

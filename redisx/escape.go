@@ -44,14 +44,19 @@ func unescape(s, special string) (string, bool) {
 			if i+2 >= len(s) {
 				return "", false
 			}
-			hi, lo := strings.IndexByte(hexDigits, s[i+1]), strings.IndexByte(hexDigits, s[i+2])
-			if hi < 0 || lo < 0 {
-				return "", false
-			}
-			c, i = byte(hi<<4|lo), i+2
+			c, i = hexValue(s[i+1])<<4|hexValue(s[i+2]), i+2
 		}
 		b.WriteByte(c)
 	}
 	plain := b.String()
 	return plain, escape(plain, special) == s
+}
+
+// hexValue is the value of a hexadecimal digit as escape writes it. For any other
+// byte it is wrong, which unescape notices when it escapes again.
+func hexValue(digit byte) byte {
+	if digit >= 'A' {
+		return digit - 'A' + 10
+	}
+	return digit - '0'
 }

@@ -1,7 +1,6 @@
 package redisx_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -32,8 +31,8 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	receipt, err := charge.Do(context.Background(), "order-4711", func(context.Context) (string, error) {
-		return "ch_1", nil // ask the payment provider here
-	})
-	fmt.Println(receipt, err)
+	_ = charge // see guard.Operation.Do
+
+	fmt.Println("records are in", store.StoreName())
+	// Output: records are in redis
 }

@@ -109,14 +109,29 @@ func FuzzRecord_ScriptsReadAsWeDo(f *testing.F) {
 		f.Add([]byte(strings.Join(lines[:i], "") + "x" + strings.Join(lines[i:], "")))            // another name
 	}
 	for _, change := range [][2]string{
-		{"onceguard/1", "onceguard/2"}, {"onceguard/1", "onceguard/01"}, {"onceguard/1", "Onceguard/1"},
-		{"onceguard/1 ", "onceguard/1  "}, {"onceguard/", "onceguard/x"}, {"completed", "held"}, {"completed", "pending"},
-		{"completed\n", "completed\r\n"}, {"=1767225600000000", "="}, {"=1767225600000000", "=-1"},
-		{"=1767225600000000", "=1.5"}, {"=1767225600000000", "= 1"}, {"=1767225600000000", "=0x1"}, {"=1767225600000000", "=1e3"},
-		{"=1767225600000000", "=9007199254740991"}, {"=1767225600000000", "=9007199254740992"},
-		{"=1767225600000000", "=9007199254740993"}, {"=1767225600000000", "=00000000000000000000000000001"},
-		{"=1767225600000000", "=99999999999999999999999999999"}, {"prev_fence=1767225600000000", "prev_fence=9007199254740992"},
-		{"label=a", "label=\x00"}, {"label=a", "label=%zz"}, {"encoding=a", "encoding=\r"},
+		{"onceguard/1", "onceguard/2"},
+		{"onceguard/1", "onceguard/01"},
+		{"onceguard/1", "Onceguard/1"},
+		{"onceguard/1 ", "onceguard/1  "},
+		{"onceguard/", "onceguard/x"},
+		{"completed", "held"},
+		{"completed", "pending"},
+		{"completed\n", "completed\r\n"},
+		{"=1767225600000000", "="},
+		{"=1767225600000000", "=-1"},
+		{"=1767225600000000", "=1.5"},
+		{"=1767225600000000", "= 1"},
+		{"=1767225600000000", "=0x1"},
+		{"=1767225600000000", "=1e3"},
+		{"=1767225600000000", "=9007199254740991"},
+		{"=1767225600000000", "=9007199254740992"},
+		{"=1767225600000000", "=9007199254740993"},
+		{"=1767225600000000", "=00000000000000000000000000001"},
+		{"=1767225600000000", "=99999999999999999999999999999"},
+		{"prev_fence=1767225600000000", "prev_fence=9007199254740992"},
+		{"label=a", "label=\x00"},
+		{"label=a", "label=%zz"},
+		{"encoding=a", "encoding=\r"},
 	} {
 		f.Add([]byte(strings.ReplaceAll(whole, change[0], change[1])))
 	}

@@ -276,9 +276,9 @@ func (s joinedKeys) Load(ctx context.Context, req guard.LoadRequest) (guard.Load
 type deaf struct{ guard.Store }
 
 func (s deaf) Reserve(_ context.Context, req guard.ReserveRequest) (guard.ReserveReply, error) {
-	return s.Store.Reserve(context.Background(), req)
+	return s.Store.Reserve(context.Background(), req) //nolint:contextcheck // this is the fault
 }
 
 func (s deaf) Load(_ context.Context, req guard.LoadRequest) (guard.LoadReply, error) {
-	return s.Store.Load(context.Background(), req)
+	return s.Store.Load(context.Background(), req) //nolint:contextcheck // this is the fault
 }

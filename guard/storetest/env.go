@@ -39,7 +39,7 @@ func (e *env) check(what string, err error) {
 	}
 }
 
-func (e *env) reserveFor(owner guard.Owner, lease, retention time.Duration) guard.ReserveReply {
+func (e *env) reserveFor(owner guard.Owner, lease time.Duration) guard.ReserveReply {
 	e.Helper()
 	reply, err := e.store.Reserve(e.ctx(), guard.ReserveRequest{
 		Key: e.key, Owner: owner, Fingerprint: input(), Lease: lease, Retention: retention,
@@ -50,7 +50,7 @@ func (e *env) reserveFor(owner guard.Owner, lease, retention time.Duration) guar
 
 func (e *env) reserve(owner guard.Owner) guard.ReserveReply {
 	e.Helper()
-	return e.reserveFor(owner, longLease, retention)
+	return e.reserveFor(owner, longLease)
 }
 
 // acquire reserves and fails the test if somebody is in the way.
@@ -67,7 +67,7 @@ func (e *env) dies() guard.Record {
 
 func (e *env) diesAs(owner guard.Owner, lease time.Duration) guard.Record {
 	e.Helper()
-	rec := e.acquired(e.reserveFor(owner, lease, retention))
+	rec := e.acquired(e.reserveFor(owner, lease))
 	e.waitOver()
 	return rec
 }
@@ -207,7 +207,7 @@ func (e *env) until(what string, done func() bool) {
 // clause goes on with the key of the lost record.
 func (e *env) lost(lease time.Duration) guard.Record {
 	e.Helper()
-	rec := e.acquired(e.reserveFor(newOwner(), lease, retention))
+	rec := e.acquired(e.reserveFor(newOwner(), lease))
 	if e.harness.Lose != nil {
 		e.harness.Lose(e.T, e.store, e.key)
 	} else {
@@ -268,11 +268,11 @@ func (e *env) wantState(rec guard.Record, status guard.Status, owner guard.Owner
 	}
 }
 
-// wantResult compares the record with a result of this owner.
-func (e *env) wantResult(rec guard.Record, owner guard.Owner, result string) {
+// wantResult compares the record with the receipt as the result of this owner.
+func (e *env) wantResult(rec guard.Record, owner guard.Owner) {
 	e.Helper()
 	e.wantState(rec, guard.StatusCompleted, owner)
-	if string(rec.Result) != result || rec.Encoding != encoding {
-		e.Errorf("result: %.40q (%s), want %.40q (%s)", rec.Result, rec.Encoding, result, encoding)
+	if string(rec.Result) != receipt || rec.Encoding != encoding {
+		e.Errorf("result: %.40q (%s), want %q (%s)", rec.Result, rec.Encoding, receipt, encoding)
 	}
 }

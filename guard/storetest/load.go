@@ -27,7 +27,7 @@ func loadClauses() []clause {
 			rec := e.acquire(newOwner())
 			e.wantReplace(rec, guard.ReplaceStored)
 			reply := e.load()
-			e.wantResult(reply.Record, rec.Owner, receipt)
+			e.wantResult(reply.Record, rec.Owner)
 			e.wantLeft(reply.Left, retention)
 		}},
 		{"a tombstone is found", func(e *env) {

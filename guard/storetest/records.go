@@ -9,10 +9,12 @@ import (
 )
 
 // lookalikes are texts that a careless record layout takes for its own.
-var lookalikes = []string{
-	"", " ", "plain", "two\nlines", "\n", "\n\n", "\r\n", "a=b", "=", "status=completed\nowner=me\n\n{}",
-	"a:b", ":", "%", "%0A", "%25", "100%", "tab\tnul\x00del\x7f", "💳 é ß", `"quoted" 'text' \n`, "{}[]|,;",
-	"onceguard/1 completed\nowner=x\n", strings.Repeat("long ", 200),
+func lookalikes() []string {
+	return []string{
+		"", " ", "plain", "two\nlines", "\n", "\n\n", "\r\n", "a=b", "=", "status=completed\nowner=me\n\n{}",
+		"a:b", ":", "%", "%0A", "%25", "100%", "tab\tnul\x00del\x7f", "💳 é ß", `"quoted" 'text' \n`, "{}[]|,;",
+		"onceguard/1 completed\nowner=x\n", strings.Repeat("long ", 200),
+	}
 }
 
 func recordClauses() []clause {
@@ -30,7 +32,7 @@ func recordClauses() []clause {
 			}
 		}},
 		{"an owner's label and trace come back", func(e *env) {
-			for _, text := range lookalikes {
+			for _, text := range lookalikes() {
 				at := e.at(newKey())
 				owner := guard.Owner{Token: newOwner().Token, Label: text, TraceParent: text}
 				if got := at.acquire(owner).Owner; got != owner {
@@ -40,7 +42,7 @@ func recordClauses() []clause {
 			}
 		}},
 		{"the label and trace of a previous owner come back", func(e *env) {
-			for _, text := range lookalikes {
+			for _, text := range lookalikes() {
 				at := e.at(newKey())
 				dead := guard.Owner{Token: newOwner().Token, Label: text, TraceParent: text}
 				first := at.diesAs(dead, time.Millisecond)
@@ -49,14 +51,14 @@ func recordClauses() []clause {
 			}
 		}},
 		{"a fingerprint comes back", func(e *env) {
-			for _, text := range lookalikes {
+			for _, text := range lookalikes() {
 				for _, f := range []guard.Fingerprint{{Algorithm: text}, {Digest: text}, {Algorithm: text, Digest: text}} {
 					e.wantFingerprint(f)
 				}
 			}
 		}},
 		{"an encoding comes back", func(e *env) {
-			for _, text := range lookalikes {
+			for _, text := range lookalikes() {
 				at := e.at(newKey())
 				_, err := at.store.Replace(at.ctx(), guard.ReplaceRequest{
 					Key: at.key, Record: at.acquire(newOwner()), Encoding: text, Result: []byte(receipt),
@@ -84,7 +86,7 @@ func results() map[string]string {
 		"JSON null":          "null",
 		"not UTF-8":          "\xff\xfe\x00",
 	}
-	for _, text := range lookalikes {
+	for _, text := range lookalikes() {
 		all[text] = text
 	}
 	return all

@@ -5,7 +5,7 @@ import "github.com/onceguard/onceguard/guard"
 func renewClauses() []clause {
 	return []clause{
 		{"a renewal starts the lease anew and replies with its end", func(e *env) {
-			rec := e.acquired(e.reserveFor(newOwner(), e.harness.ShortLease, retention))
+			rec := e.acquired(e.reserveFor(newOwner(), e.harness.ShortLease))
 			reply := e.wantRenew(rec, guard.RenewOK)
 			if !reply.Until.After(rec.Until) {
 				e.Errorf("lease end %s after %s", reply.Until, rec.Until)

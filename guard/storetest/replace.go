@@ -12,7 +12,7 @@ func replaceClauses() []clause {
 			rec := e.acquire(newOwner())
 			e.wantReplace(rec, guard.ReplaceStored)
 			got := e.stored()
-			e.wantResult(got, rec.Owner, receipt)
+			e.wantResult(got, rec.Owner)
 			e.sameAcquisition(got, rec)
 			if got.Version != guard.SchemaVersion {
 				e.Errorf("version %d, want %d", got.Version, guard.SchemaVersion)
@@ -34,19 +34,19 @@ func replaceClauses() []clause {
 			dead := e.dies()
 			e.wantReplace(dead, guard.ReplaceStored)
 			e.sameAcquisition(e.stored(), dead)
-			e.wantResult(e.refused(e.reserve(newOwner())), dead.Owner, receipt)
+			e.wantResult(e.refused(e.reserve(newOwner())), dead.Owner)
 		}},
 		{"an owner that stores its result again succeeds", func(e *env) {
 			rec := e.acquire(newOwner())
 			e.wantReplace(rec, guard.ReplaceStored)
 			e.wantReplace(rec, guard.ReplaceStored)
-			e.wantResult(e.stored(), rec.Owner, receipt)
+			e.wantResult(e.stored(), rec.Owner)
 			e.sameAcquisition(e.stored(), rec)
 		}},
 		{"an owner that never learned of its reservation stores into it", func(e *env) {
 			rec := e.acquire(newOwner())
 			e.wantReplace(guard.Record{Owner: rec.Owner, Fingerprint: rec.Fingerprint}, guard.ReplaceStored)
-			e.wantResult(e.stored(), rec.Owner, receipt)
+			e.wantResult(e.stored(), rec.Owner)
 			e.sameAcquisition(e.stored(), rec)
 		}},
 		{"another owner's live reservation makes it stale and stays", func(e *env) {
@@ -70,7 +70,7 @@ func replaceClauses() []clause {
 			e.wantReplace(dead, guard.ReplaceStale)
 			e.wantReplace(holder, guard.ReplaceStored)
 			e.wantReplace(dead, guard.ReplaceStale)
-			e.wantResult(e.stored(), holder.Owner, receipt)
+			e.wantResult(e.stored(), holder.Owner)
 		}},
 	}
 }
@@ -81,7 +81,7 @@ func orphanClauses() []clause {
 		{"a missing record is restored with the result", func(e *env) {
 			rec := e.lost(longLease)
 			e.wantReplace(rec, guard.ReplaceRestored)
-			e.wantResult(e.stored(), rec.Owner, receipt)
+			e.wantResult(e.stored(), rec.Owner)
 			e.sameAcquisition(e.stored(), rec)
 		}},
 		{"a missing record is restored past the lease end too", func(e *env) {
@@ -89,7 +89,7 @@ func orphanClauses() []clause {
 			rec := e.lost(e.harness.ShortLease)
 			clock.dies()
 			e.wantReplace(rec, guard.ReplaceRestored)
-			e.wantResult(e.stored(), rec.Owner, receipt)
+			e.wantResult(e.stored(), rec.Owner)
 		}},
 		{"another owner's tombstone is replaced", func(e *env) {
 			dead := e.dies()
@@ -111,13 +111,13 @@ func orphanClauses() []clause {
 			e.replaceWith(other, `"of the other"`, e.harness.ShortLease)
 			e.waitOver()
 			e.wantReplace(dead, guard.ReplaceRestored)
-			e.wantResult(e.stored(), dead.Owner, receipt)
+			e.wantResult(e.stored(), dead.Owner)
 		}},
 		{"an owner without a reservation stores into a free key", func(e *env) {
 			owner := newOwner()
 			e.wantReplace(guard.Record{Owner: owner, Fingerprint: input()}, guard.ReplaceRestored)
 			got := e.stored()
-			e.wantResult(got, owner, receipt)
+			e.wantResult(got, owner)
 			if got.Owner != owner || got.Fingerprint != input() {
 				e.Errorf("owner %+v, fingerprint %+v", got.Owner, got.Fingerprint)
 			}
@@ -149,7 +149,7 @@ func orphanClauses() []clause {
 func (e *env) wantOrphan(rec, replaced guard.Record) {
 	e.Helper()
 	got := e.stored()
-	e.wantResult(got, rec.Owner, receipt)
+	e.wantResult(got, rec.Owner)
 	if got.Fence < replaced.Fence || got.Fence < rec.Fence {
 		e.Errorf("fence %d, want at least %d and %d", got.Fence, replaced.Fence, rec.Fence)
 	}

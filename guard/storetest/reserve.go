@@ -64,7 +64,7 @@ func reserveClauses() []clause {
 			e.wantReplace(rec, guard.ReplaceStored)
 			e.unchanged(func() {
 				reply := e.reserve(newOwner())
-				e.wantResult(e.refused(reply), rec.Owner, receipt)
+				e.wantResult(e.refused(reply), rec.Owner)
 				e.wantLeft(reply.Left, retention)
 			})
 		}},
@@ -104,7 +104,7 @@ func repeatClauses() []clause {
 		}},
 		{"a repeat starts the lease anew", func(e *env) {
 			owner := newOwner()
-			first := e.acquired(e.reserveFor(owner, e.harness.ShortLease, retention))
+			first := e.acquired(e.reserveFor(owner, e.harness.ShortLease))
 			reply := e.reserve(owner)
 			again := e.acquired(reply)
 			e.wantLeft(reply.Left, longLease)
@@ -135,7 +135,7 @@ func repeatClauses() []clause {
 		{"a result is not acquired again by the token that stored it", func(e *env) {
 			rec := e.acquire(newOwner())
 			e.wantReplace(rec, guard.ReplaceStored)
-			e.unchanged(func() { e.wantResult(e.refused(e.reserve(rec.Owner)), rec.Owner, receipt) })
+			e.unchanged(func() { e.wantResult(e.refused(e.reserve(rec.Owner)), rec.Owner) })
 		}},
 	}
 }
@@ -203,7 +203,7 @@ func freeKeyIsAcquired(e *env) {
 }
 
 func leaseLasts(e *env) {
-	reply := e.reserveFor(newOwner(), longLease, retention)
+	reply := e.reserveFor(newOwner(), longLease)
 	rec := e.acquired(reply)
 	e.wantLeft(reply.Left, longLease)
 	// The record's times are readings of one clock, so they can be subtracted.

@@ -57,6 +57,7 @@ type clause struct {
 
 // Run tests that a store keeps the contract.
 func Run(t *testing.T, h Harness) {
+	t.Helper()
 	if h.ShortLease == 0 {
 		h.ShortLease = defaultShortLease
 	}
