@@ -34,14 +34,14 @@ func callErrorType(end guard.CallEnd) string {
 		return invalidErrorType(end.Err)
 	case guard.OutcomeCanceled:
 		return contextErrorType(end.Err)
-	default:
-		return actionErrorType(end.Err)
+	case guard.OutcomeFailed, guard.OutcomeUnguarded, guard.OutcomeExecuted, guard.OutcomeReplayed:
+		// What the action returned.
 	}
+	return actionErrorType(end.Err)
 }
 
 func storageErrorType(err error) string {
-	var storage *guard.StorageError
-	if errors.As(err, &storage) {
+	if storage, ok := errors.AsType[*guard.StorageError](err); ok {
 		return string(knownClass(storage.Class))
 	}
 	return string(knownClass(guard.Classify(err)))

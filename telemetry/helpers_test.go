@@ -31,7 +31,7 @@ type lab struct {
 	logs     *lockedBuffer
 }
 
-func newLab(t testing.TB, opts ...sdktrace.TracerProviderOption) *lab {
+func newLab(t *testing.T, opts ...sdktrace.TracerProviderOption) *lab {
 	t.Helper()
 	l := &lab{registry: prometheus.NewRegistry(), spans: tracetest.NewInMemoryExporter(), logs: &lockedBuffer{}}
 	l.provider = sdktrace.NewTracerProvider(append(opts, sdktrace.WithSyncer(l.spans))...)
@@ -48,7 +48,7 @@ func newLab(t testing.TB, opts ...sdktrace.TracerProviderOption) *lab {
 }
 
 // op makes an operation that the lab observes.
-func (l *lab) op(t testing.TB, store guard.Store, opts ...guard.OperationOption) *guard.Operation[string] {
+func (l *lab) op(t *testing.T, store guard.Store, opts ...guard.OperationOption) *guard.Operation[string] {
 	t.Helper()
 	g, err := guard.New(store, guard.WithObserver(l.tel), guard.WithOwnerLabel("host/1"))
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *brokenStore) Load(ctx context.Context, req guard.LoadRequest) (guard.Lo
 }
 
 // scrape is what a Prometheus server gets.
-func scrape(t testing.TB, g prometheus.Gatherer) string {
+func scrape(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
 	response := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
@@ -165,7 +165,7 @@ func scrape(t testing.TB, g prometheus.Gatherer) string {
 }
 
 // samples are the lines of a scrape by name and labels.
-func samples(t testing.TB, g prometheus.Gatherer) map[string]string {
+func samples(t *testing.T, g prometheus.Gatherer) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for line := range strings.Lines(scrape(t, g)) {
@@ -178,7 +178,7 @@ func samples(t testing.TB, g prometheus.Gatherer) map[string]string {
 
 // wantSamples checks the value of some series, given as in a scrape but without
 // the operation.
-func wantSamples(t testing.TB, g prometheus.Gatherer, want map[string]string) {
+func wantSamples(t *testing.T, g prometheus.Gatherer, want map[string]string) {
 	t.Helper()
 	got := samples(t, g)
 	for series, value := range want {

@@ -16,7 +16,7 @@ import (
 )
 
 // histogram returns a histogram of a registry by name and by one label's value.
-func (l *lab) histogram(t testing.TB, name, value string) *dto.Histogram {
+func (l *lab) histogram(t *testing.T, name, value string) *dto.Histogram {
 	t.Helper()
 	families, err := l.registry.Gather()
 	if err != nil {
@@ -135,7 +135,7 @@ func TestLeases_TheFirstRenewalCountsFromTheReserveAndNotFromTheCall(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
 		store := guard.NewMemoryStore()
-		reserved(t, store, otherTraceParent, 20*time.Second)
+		reserved(t.Context(), t, store, otherTraceParent, 20*time.Second)
 		op := l.op(t, store, guard.WithLease(30*time.Second))
 		_, err := op.Do(t.Context(), "order-1", func(context.Context) (string, error) {
 			time.Sleep(15 * time.Second)

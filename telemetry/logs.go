@@ -61,9 +61,9 @@ func lineOf(e guard.Event) (logLine, bool) {
 			return logLine{slog.LevelWarn, msgRenewalFailed}, true
 		}
 		return logLine{slog.LevelError, msgStorageError}, true
-	default:
-		return logLine{}, false
+	case guard.EventActionEnded: // the action's own logs tell
 	}
+	return logLine{}, false
 }
 
 func (c *call) logEvent(ctx context.Context, e guard.Event) {
@@ -129,18 +129,17 @@ func eventAttrs(e guard.Event) []slog.Attr {
 
 // recordAttrs tell whose record was found, or was taken over.
 func recordAttrs(e guard.Event) []slog.Attr {
-	if e.Record == nil {
+	r := e.Record
+	switch {
+	case r == nil:
+		return nil
+	case e.Kind == guard.EventHit, e.Kind == guard.EventCollision, e.Kind == guard.EventMismatch:
+		return ownerAttrs(r.Owner, r.Fence, LogHolder, LogHolderFence, LogHolderTraceID)
+	case e.Kind == guard.EventAcquired && r.TookOver != nil:
+		return ownerAttrs(r.TookOver.Owner, r.TookOver.Fence, LogPrevious, LogPreviousFence, LogPreviousTraceID)
+	default:
 		return nil
 	}
-	switch e.Kind {
-	case guard.EventHit, guard.EventCollision, guard.EventMismatch:
-		return ownerAttrs(e.Record.Owner, e.Record.Fence, LogHolder, LogHolderFence, LogHolderTraceID)
-	case guard.EventAcquired:
-		if was := e.Record.TookOver; was != nil {
-			return ownerAttrs(was.Owner, was.Fence, LogPrevious, LogPreviousFence, LogPreviousTraceID)
-		}
-	}
-	return nil
 }
 
 func ownerAttrs(owner guard.Owner, fence int64, labelKey, fenceKey, traceKey string) []slog.Attr {

@@ -14,7 +14,7 @@ import (
 )
 
 // lines are the log lines so far.
-func (l *lab) lines(t testing.TB) []map[string]any {
+func (l *lab) lines(t *testing.T) []map[string]any {
 	t.Helper()
 	var lines []map[string]any
 	for text := range strings.Lines(l.logs.String()) {
@@ -28,7 +28,7 @@ func (l *lab) lines(t testing.TB) []map[string]any {
 }
 
 // logged returns the only line with a level and a message that contains some text.
-func (l *lab) logged(t testing.TB, level, message string) map[string]any {
+func (l *lab) logged(t *testing.T, level, message string) map[string]any {
 	t.Helper()
 	var found []map[string]any
 	for _, line := range l.lines(t) {
@@ -42,7 +42,7 @@ func (l *lab) logged(t testing.TB, level, message string) map[string]any {
 	return found[0]
 }
 
-func wantLine(t testing.TB, line, want map[string]any) {
+func wantLine(t *testing.T, line, want map[string]any) {
 	t.Helper()
 	for key, value := range want {
 		if line[key] != value {
@@ -92,7 +92,7 @@ func TestLogs_ACollisionIsInfoAndARefusalAWarning(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	store := guard.NewMemoryStore()
-	reserved(t, store, otherTraceParent, time.Minute)
+	reserved(t.Context(), t, store, otherTraceParent, time.Minute)
 	_, _ = l.op(t, store, guard.OnInFlight(guard.Refuse)).Do(t.Context(), "order-1", returns("done"))
 	line := l.logged(t, "INFO", "reserved by another owner")
 	wantLine(t, line, map[string]any{telemetry.LogHolder: "host/2", telemetry.LogHolderTraceID: otherTrace})
@@ -107,7 +107,7 @@ func TestLogs_ATakeoverNamesTheOwnerThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
 		store := guard.NewMemoryStore()
-		reserved(t, store, otherTraceParent, time.Second)
+		reserved(t.Context(), t, store, otherTraceParent, time.Second)
 		time.Sleep(2 * time.Second)
 		if _, err := l.op(t, store).Do(t.Context(), "order-1", returns("done")); err != nil {
 			t.Fatal(err)
@@ -153,9 +153,9 @@ func TestLogs_ALeaseThatGoesAwayIsAWarningThenAnErrorThenAnErrorAgain(t *testing
 		l := newLab(t)
 		store := newBrokenStore()
 		op := l.op(t, store, guard.WithLease(3*time.Second))
-		_, err := op.Do(t.Context(), "order-1", func(context.Context) (string, error) {
+		_, err := op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
 			time.Sleep(500 * time.Millisecond)
-			reserveAnew(t, store)
+			reserveAnew(ctx, t, store)
 			time.Sleep(time.Second)
 			return "done", nil
 		})
@@ -169,12 +169,12 @@ func TestLogs_ALeaseThatGoesAwayIsAWarningThenAnErrorThenAnErrorAgain(t *testing
 
 // reserveAnew puts another owner's reservation where a live one is, as a store
 // that has lost data allows it.
-func reserveAnew(t testing.TB, store *brokenStore) {
+func reserveAnew(ctx context.Context, t *testing.T, store *brokenStore) {
 	t.Helper()
 	store.mu.Lock()
 	store.Store = guard.NewMemoryStore()
 	store.mu.Unlock()
-	reserved(t, store.Store, otherTraceParent, time.Minute)
+	reserved(ctx, t, store.Store, otherTraceParent, time.Minute)
 }
 
 func TestLogs_AFailedRenewalIsAWarning(t *testing.T) {

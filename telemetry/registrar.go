@@ -23,8 +23,7 @@ func register[C prometheus.Collector](r *registrar, name string, fresh C) C {
 		r.added = append(r.added, fresh)
 		return fresh
 	}
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if existing, ok := already.ExistingCollector.(C); ok {
 			return existing
 		}

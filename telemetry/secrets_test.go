@@ -15,7 +15,7 @@ import (
 const secret = "card-4242424242424242"
 
 // everything is all that a lab's three signals have shown, as text.
-func (l *lab) everything(t testing.TB) string {
+func (l *lab) everything(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("%+v\n%s\n%s", l.spans.GetSpans(), scrape(t, l.registry), l.logs)
 }

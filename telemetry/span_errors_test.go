@@ -132,7 +132,7 @@ func TestSpans_CancellationIsTheCallersOwnButADeadlineIsAnError(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t)
 				store := guard.NewMemoryStore()
-				reserved(t, store, otherTraceParent, time.Minute)
+				reserved(t.Context(), t, store, otherTraceParent, time.Minute)
 				ctx, cancel := tc.within(t.Context())
 				defer cancel()
 				if _, err := l.op(t, store).Do(ctx, "order-1", returns("done")); err == nil {
@@ -155,10 +155,10 @@ func TestSpans_ALostLeaseAndAStaleResultAreOnTheSpan(t *testing.T) {
 		l := newLab(t)
 		store := newBrokenStore()
 		op := l.op(t, store, guard.WithLease(3*time.Second))
-		result, err := op.DoResult(t.Context(), "order-1", func(context.Context) (string, error) {
+		result, err := op.DoResult(t.Context(), "order-1", func(ctx context.Context) (string, error) {
 			store.fail(errors.New("down"), guard.PhaseRenew)
 			time.Sleep(4 * time.Second)
-			reserved(t, store, otherTraceParent, time.Minute)
+			reserved(ctx, t, store, otherTraceParent, time.Minute)
 			return "done", nil
 		})
 		if err != nil || !result.Stale {

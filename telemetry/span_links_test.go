@@ -18,7 +18,7 @@ import (
 )
 
 // wantLink checks that a span has one link, to another span.
-func wantLink(t testing.TB, s, to tracetest.SpanStub, relation string) {
+func wantLink(t *testing.T, s, to tracetest.SpanStub, relation string) {
 	t.Helper()
 	if len(s.Links) != 1 {
 		t.Fatalf("span %q has %d links, want 1", s.Name, len(s.Links))
@@ -109,9 +109,9 @@ func TestSpans_AMismatchLinksToTheCallThatUsedTheKey(t *testing.T) {
 }
 
 // reserved leaves a reservation of another owner in a store.
-func reserved(t testing.TB, store guard.Store, traceParent string, lease time.Duration) {
+func reserved(ctx context.Context, t *testing.T, store guard.Store, traceParent string, lease time.Duration) {
 	t.Helper()
-	reply, err := store.Reserve(t.Context(), guard.ReserveRequest{
+	reply, err := store.Reserve(ctx, guard.ReserveRequest{
 		Key:       guard.Key{Operation: opName, Name: "order-1"},
 		Owner:     guard.Owner{Token: "other", Label: "host/2", TraceParent: traceParent},
 		Lease:     lease,
@@ -131,7 +131,7 @@ func TestSpans_ARefusalLinksToTheOwnerOfTheKey(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	store := guard.NewMemoryStore()
-	reserved(t, store, otherTraceParent, time.Minute)
+	reserved(t.Context(), t, store, otherTraceParent, time.Minute)
 	_, err := l.op(t, store, guard.OnInFlight(guard.Refuse)).Do(t.Context(), "order-1", returns("done"))
 	if !errors.Is(err, guard.ErrInProgress) {
 		t.Fatalf("err = %v", err)
@@ -149,7 +149,7 @@ func TestSpans_ATakeoverLinksToTheOwnerThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
 		store := guard.NewMemoryStore()
-		reserved(t, store, otherTraceParent, time.Second)
+		reserved(t.Context(), t, store, otherTraceParent, time.Second)
 		time.Sleep(2 * time.Second)
 		if _, err := l.op(t, store).Do(t.Context(), "order-1", returns("done")); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestSpans_ABrokenTraceContextInARecordIsIgnored(t *testing.T) {
 	} {
 		l := newLab(t)
 		store := guard.NewMemoryStore()
-		reserved(t, store, broken, time.Minute)
+		reserved(t.Context(), t, store, broken, time.Minute)
 		_, _ = l.op(t, store, guard.OnInFlight(guard.Refuse)).Do(t.Context(), "order-1", returns("done"))
 		if links := l.one(t, spanCall).Links; len(links) != 0 {
 			t.Errorf("%q gave the links %v", broken, links)

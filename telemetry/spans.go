@@ -141,9 +141,9 @@ func spanName(p guard.Phase) string {
 		return SpanReplace
 	case guard.PhaseRelease:
 		return SpanRelease
-	default:
-		return "guard." + string(p)
+	case guard.PhaseLoad: // part of a wait
 	}
+	return "guard." + string(p)
 }
 
 // link adds a link, unless there is no trace to link to.

@@ -2,7 +2,7 @@ package telemetry_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,7 +29,7 @@ func (l *lab) named(name string) tracetest.SpanStubs {
 }
 
 // one returns the only span of a name.
-func (l *lab) one(t testing.TB, name string) tracetest.SpanStub {
+func (l *lab) one(t *testing.T, name string) tracetest.SpanStub {
 	t.Helper()
 	found := l.named(name)
 	if len(found) != 1 {
@@ -42,12 +42,12 @@ func (l *lab) one(t testing.TB, name string) tracetest.SpanStub {
 func attrs(s tracetest.SpanStub) map[string]string {
 	found := map[string]string{}
 	for _, a := range s.Attributes {
-		found[string(a.Key)] = a.Value.Emit()
+		found[string(a.Key)] = a.Value.String()
 	}
 	return found
 }
 
-func wantAttrs(t testing.TB, s tracetest.SpanStub, want map[string]string) {
+func wantAttrs(t *testing.T, s tracetest.SpanStub, want map[string]string) {
 	t.Helper()
 	got := attrs(s)
 	for key, value := range want {
@@ -57,14 +57,14 @@ func wantAttrs(t testing.TB, s tracetest.SpanStub, want map[string]string) {
 	}
 }
 
-func wantStatus(t testing.TB, s tracetest.SpanStub, code codes.Code) {
+func wantStatus(t *testing.T, s tracetest.SpanStub, code codes.Code) {
 	t.Helper()
 	if s.Status.Code != code {
 		t.Errorf("span %q: status %v %q, want %v", s.Name, s.Status.Code, s.Status.Description, code)
 	}
 }
 
-func wantChild(t testing.TB, child, parent tracetest.SpanStub) {
+func wantChild(t *testing.T, child, parent tracetest.SpanStub) {
 	t.Helper()
 	if child.Parent.SpanID() != parent.SpanContext.SpanID() || child.Parent.TraceID() != parent.SpanContext.TraceID() {
 		t.Errorf("span %q is no child of %q", child.Name, parent.Name)
@@ -124,7 +124,7 @@ func TestSpans_AnExecutedCallTellsWhatItDid(t *testing.T) {
 		telemetry.AttrLease:     "30",
 		telemetry.AttrKeyHash:   guard.KeyHash(guard.Key{Operation: opName, Name: "order-1"}),
 		telemetry.AttrOutcome:   "executed",
-		telemetry.AttrFence:     fmt.Sprint(result.Fence),
+		telemetry.AttrFence:     strconv.FormatInt(result.Fence, 10),
 		telemetry.AttrAttempt:   "1",
 		telemetry.AttrErrorType: "",
 	})
