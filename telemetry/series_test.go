@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -308,4 +312,39 @@ func TestNew_NothingIsRegisteredOrLoggedWithoutBeingAskedTo(t *testing.T) {
 	if len(before) != len(after) || logs.String() != "" {
 		t.Errorf("globals were used: %d then %d metrics, logs %q", len(before), len(after), logs)
 	}
+}
+
+func TestTelemetry_ManyCallsAtOnceAreEachCountedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		op := l.op(t, guard.NewMemoryStore(), guard.WithLease(3*time.Second))
+		const callers = 200
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				_, err := op.Do(t.Context(), fmt.Sprintf("order-%d", i%10), func(context.Context) (string, error) {
+					time.Sleep(1500 * time.Millisecond) // one renewal, after a third of the lease
+					return "done", nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		wantSamples(t, l.registry, map[string]string{
+			`onceguard_calls_total{outcome="executed"}`:   "10",
+			`onceguard_calls_total{outcome="replayed"}`:   "190",
+			`onceguard_collisions_total{}`:                "190",
+			`onceguard_hits_total{}`:                      "190",
+			`onceguard_lease_renewals_total{result="ok"}`: "10",
+			`onceguard_leases_held{}`:                     "0",
+			`onceguard_waiters{}`:                         "0",
+			`onceguard_oldest_lease_age_seconds{}`:        "0",
+		})
+		if got := len(l.named(spanCall)); got != callers {
+			t.Errorf("%d spans of calls, want %d", got, callers)
+		}
+	})
 }
