@@ -116,7 +116,7 @@ type PhaseEnd struct {
 	// release what the store replied. Empty when Err is set.
 	Result string
 	Err    error
-	Class  ErrorClass // of Err
+	Class  ErrorClass // of Err, empty when it is no fault of the store: the caller canceled
 	Record *Record    // what the phase found or wrote, nil if there is none
 }
 

@@ -102,9 +102,10 @@ func (c *call) release(ctx context.Context) {
 // failed counts a store call that failed and returns its end. A caller that
 // canceled is no failure of the store; one whose deadline passed may well be.
 func (c *call) failed(ctx context.Context, phase Phase, err error) PhaseEnd {
-	class := Classify(err)
-	if !errors.Is(ctx.Err(), context.Canceled) || phase != PhaseReserve && phase != PhaseLoad {
-		c.obs.event(ctx, Event{Kind: EventStorageError, Phase: phase, Class: class, Err: err})
+	if errors.Is(ctx.Err(), context.Canceled) && (phase == PhaseReserve || phase == PhaseLoad) {
+		return PhaseEnd{Err: err}
 	}
+	class := Classify(err)
+	c.obs.event(ctx, Event{Kind: EventStorageError, Phase: phase, Class: class, Err: err})
 	return PhaseEnd{Err: err, Class: class}
 }
