@@ -1,0 +1,65 @@
+package temporalx
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// Types of the application errors that an activity fails with when it did not
+// run, for NonRetryableErrorTypes of a retry policy and for errors.As in a
+// workflow. On the worker the guard's own errors match too: errors.Is(err,
+// guard.ErrInProgress).
+const (
+	// TypeInProgress means that another owner has the key. It is retried when the
+	// lease that is left has run out.
+	TypeInProgress = "onceguard.InProgress"
+	// TypeMismatch means that the key is in use with other arguments. It is not
+	// retried.
+	TypeMismatch = "onceguard.Mismatch"
+	// TypeStorage means that the store failed and the operation fails closed, or
+	// that a stored result could not be decoded. It is retried.
+	TypeStorage = "onceguard.Storage"
+	// TypeInvalidKey means that no key can be made of the arguments, or that it
+	// is empty, too long or has control characters. It is not retried.
+	TypeInvalidKey = "onceguard.InvalidKey"
+	// TypeInvalidInput means that the arguments have no JSON form and so cannot be
+	// compared. It is not retried.
+	TypeInvalidInput = "onceguard.InvalidInput"
+)
+
+// minRetryDelay keeps a lease that is about to end from becoming no delay,
+// which would mean the retry policy's own.
+const minRetryDelay = 100 * time.Millisecond
+
+// toTemporal makes an application error of an error of the guard. Others, such
+// as that of a context that ended, are the SDK's to report.
+func toTemporal(err error) error {
+	var busy *guard.InProgressError
+	switch {
+	case errors.As(err, &busy):
+		return temporal.NewApplicationErrorWithOptions("not run: another owner has the key", TypeInProgress,
+			temporal.ApplicationErrorOptions{
+				Cause:          err,
+				NextRetryDelay: max(busy.RetryAfter, minRetryDelay),
+				Category:       temporal.ApplicationErrorCategoryBenign,
+			})
+	case errors.Is(err, guard.ErrStorage):
+		return temporal.NewApplicationErrorWithCause("not run: no word from the store", TypeStorage, err)
+	case errors.Is(err, guard.ErrMismatch):
+		return final("not run: the key is in use with other arguments", TypeMismatch, err)
+	case errors.Is(err, guard.ErrInvalidKey):
+		return final("not run: there is no valid key", TypeInvalidKey, err)
+	case errors.Is(err, guard.ErrInvalidInput):
+		return final("not run: the arguments cannot be compared", TypeInvalidInput, err)
+	default:
+		return err
+	}
+}
+
+func final(message, errorType string, cause error) error {
+	return temporal.NewNonRetryableApplicationError(message, errorType, cause)
+}
