@@ -1,0 +1,138 @@
+package temporalx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// Options configures [New].
+type Options struct {
+	// DataConverter is the one given to the client that the worker is made of.
+	// Results are stored in its form. The SDK does not tell it to interceptors, so
+	// it is required: converter.GetDefaultDataConverter() when the client has none.
+	DataConverter converter.DataConverter
+
+	// Rules say which activities are guarded, and how. Activities without a rule
+	// are left alone. Default: all activities, each with [DefaultKey] and the
+	// guard's options.
+	Rules []Rule
+}
+
+// Rule says how the activities of one type are guarded.
+type Rule struct {
+	// Activity is the activity type: the name that the activity is registered
+	// with, by default that of its function.
+	Activity string
+
+	// Key makes the key of a call. Default [DefaultKey].
+	Key KeyFunc
+
+	// Options are those of the guard's operation, on top of the guard's own. The
+	// codec is always that of this package.
+	Options []guard.OperationOption
+}
+
+// New returns a worker interceptor that guards activities, for
+// worker.Options.Interceptors. It is safe for use by several workers.
+//
+// Put it in front of interceptors that must see only activities that run, and
+// behind those that must see every attempt, such as tracing.
+//
+// Every fault in the options is reported, joined in one error.
+func New(g *guard.Guard, o Options) (interceptor.WorkerInterceptor, error) {
+	var faults []error
+	if g == nil {
+		faults = append(faults, errors.New("guard is nil: make one with guard.New"))
+	}
+	if isNil(o.DataConverter) {
+		faults = append(faults, errors.New("data converter is nil: "+
+			"give the one of the client, or converter.GetDefaultDataConverter() if the client has none"))
+	}
+	faults = append(faults, checkRules(o.Rules))
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
+	}
+	payloads := newPayloadCodec(o.DataConverter)
+	made, err := newOperations(g, payloads, o.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
+	}
+	return &workerInterceptor{operations: made, payloads: payloads}, nil
+}
+
+type workerInterceptor struct {
+	interceptor.WorkerInterceptorBase
+	operations operations
+	payloads   *payloadCodec
+}
+
+// InterceptActivity is called by the SDK for every activity task.
+func (w *workerInterceptor) InterceptActivity(
+	_ context.Context, next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
+	return &activityInbound{
+		ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next},
+		worker:                         w,
+	}
+}
+
+type activityInbound struct {
+	interceptor.ActivityInboundInterceptorBase
+	worker *workerInterceptor
+}
+
+// ExecuteActivity runs the activity, or returns the result that its key has.
+func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	if !activity.IsActivity(ctx) {
+		return nil, toTemporal(fmt.Errorf("onceguard: %w: not called by an activity, so there is none to be made: "+
+			"use guard.Operation with a key of your own", guard.ErrInvalidKey))
+	}
+	info := activity.GetInfo(ctx)
+	op, err := a.worker.operations.get(info.ActivityType.Name)
+	if err != nil {
+		return nil, toTemporal(err)
+	}
+	if op == nil {
+		return a.Next.ExecuteActivity(ctx, in)
+	}
+	key, options, err := op.plan(info, in.Args, a.worker.payloads.bind(ctx))
+	if err != nil {
+		return nil, toTemporal(err)
+	}
+	return a.once(ctx, op, key, in, options)
+}
+
+// once is the guarded call. What the activity returned, value and error, goes
+// back untouched.
+func (a *activityInbound) once(
+	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput, options []guard.CallOption,
+) (any, error) {
+	data, ran := a.worker.payloads.bind(ctx), false
+	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
+		ran = true
+		value, err := a.Next.ExecuteActivity(ctx, in)
+		return outcome{value: value, converter: data}, err
+	}, options...)
+	switch {
+	case err != nil && ran:
+		return result.value, err
+	case err != nil:
+		return nil, toTemporal(err)
+	case result.stored == nil:
+		return result.value, nil
+	}
+	value, err := a.worker.payloads.replay(data, *result.stored)
+	if err != nil {
+		return nil, toTemporal(&guard.StorageError{
+			Operation: op.name, Phase: guard.PhaseLoad, Class: guard.ClassEncoding, Err: err,
+		})
+	}
+	return value, nil
+}

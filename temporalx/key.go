@@ -1,0 +1,134 @@
+package temporalx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// KeyFunc makes the key of an activity's call. [DefaultKey] and [KeyFrom] make
+// the ones there are. It is safe for use by many goroutines.
+type KeyFunc interface {
+	key(info activity.Info, args []any) (string, error)
+	compares(info activity.Info) bool // the arguments with those of the call that had the key first
+	check() error
+}
+
+// DefaultKey is the key of one activity execution, the same in all its attempts:
+//
+//	namespace/workflow id/run id/activity id/activity type
+//
+// Each part is percent-escaped, so that two executions never share a key. A
+// standalone activity has an empty workflow id and the run id of its own; a
+// local activity has "local" as a sixth part. A key over 255 bytes becomes
+// "sha256/" and its digest in hexadecimal.
+func DefaultKey() KeyFunc { return executionKey{} }
+
+type executionKey struct{}
+
+func (executionKey) check() error { return nil }
+
+// compares is true for local activities, see the package comment.
+func (executionKey) compares(info activity.Info) bool { return info.IsLocalActivity }
+
+func (executionKey) key(info activity.Info, _ []any) (string, error) {
+	workflow, run := info.WorkflowExecution.ID, info.WorkflowExecution.RunID
+	if workflow == "" {
+		run = info.ActivityRunID
+	}
+	if run == "" {
+		return "", fmt.Errorf("%w: the activity has no run id, so that others could have the same key: "+
+			"give it a rule with KeyFrom", guard.ErrInvalidKey)
+	}
+	parts := []string{info.Namespace, workflow, run, info.ActivityID, info.ActivityType.Name}
+	if info.IsLocalActivity {
+		parts = append(parts, "local")
+	}
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return shorten(strings.Join(parts, "/")), nil
+}
+
+// shorten keeps a key within the guard's limit. What it makes of a longer one
+// has two parts, and so never meets a key that was short enough.
+func shorten(key string) string {
+	if len(key) <= guard.MaxKeyBytes {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "sha256/" + hex.EncodeToString(sum[:])
+}
+
+// KeyFrom takes the key from the activity's first argument. A must be that
+// argument's type, a pointer where the activity takes a pointer; of a dynamic
+// activity the first payload is decoded into an A. The key is 1 to 255 bytes of
+// UTF-8 without control characters and names the instance of the effect.
+//
+// All arguments are the call's input: the same key with others is a mismatch.
+// Another type, an error of f, an empty or invalid key fail the activity before
+// it runs, and it is not retried.
+//
+// f must give the same key for the same argument, and is called by many
+// goroutines at once. A nil f is an error from [New].
+func KeyFrom[A any](f func(A) (string, error)) KeyFunc { return argumentKey[A]{f} }
+
+type argumentKey[A any] struct{ f func(A) (string, error) }
+
+func (k argumentKey[A]) check() error {
+	if k.f == nil {
+		return errors.New("the function of KeyFrom is nil")
+	}
+	return nil
+}
+
+func (argumentKey[A]) compares(activity.Info) bool { return true }
+
+func (k argumentKey[A]) key(_ activity.Info, args []any) (string, error) {
+	argument, err := firstArgument[A](args)
+	if err != nil {
+		return "", err
+	}
+	key, err := k.f(argument)
+	if err != nil {
+		return "", fmt.Errorf("%w: from the first argument: %w", guard.ErrInvalidKey, err)
+	}
+	return key, nil
+}
+
+// firstArgument returns the first argument as an A. A dynamic activity's is not
+// decoded yet; an error in that is no proof of a wrong type (a remote codec may
+// be down), so it is retried, as the SDK does for other activities.
+func firstArgument[A any](args []any) (argument A, err error) {
+	if len(args) == 0 {
+		return argument, fmt.Errorf("%w: it is made from the first argument, and there is none", guard.ErrInvalidKey)
+	}
+	switch first := args[0].(type) {
+	case A:
+		return first, nil
+	case converter.EncodedValues:
+		if err := first.Get(&argument); err != nil {
+			return argument, fmt.Errorf("the key is made from the first argument as %s: %w", reflect.TypeFor[A](), err)
+		}
+		return argument, nil
+	}
+	if args[0] == nil && nilable(reflect.TypeFor[A]()) {
+		return argument, nil
+	}
+	return argument, fmt.Errorf("%w: it is made from a first argument of type %s, but the activity has %T: "+
+		"use KeyFrom with the activity's own type", guard.ErrInvalidKey, reflect.TypeFor[A](), args[0])
+}
+
+// nilable says for which types the SDK passes an untyped nil.
+func nilable(t reflect.Type) bool {
+	return t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface
+}
