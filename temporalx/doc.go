@@ -87,6 +87,8 @@
 //     once, whoever completes it later: the next attempt or another workflow with
 //     the key runs again. Leave such activities out by rules.
 //   - A rule that names no registered activity is not noticed.
+//   - A dynamic activity is guarded as the type that it is called by. Each type is an
+//     operation with metric series of its own, so do not make up types by the thousand.
 //
 // In the SDK's test environments every workflow has the same id and activities are counted
 // from one: give each environment a store of its own.

@@ -178,18 +178,17 @@ func chargeOnce(ctx workflow.Context, order Order) (receipt Receipt, err error) 
 // attempts is an interceptor in front of the guard that remembers what it saw.
 type attempts struct {
 	interceptor.WorkerInterceptorBase
-	mu   sync.Mutex
-	list []attempt
+	begin chan struct{} // told of each attempt that begins, unless nil
+	mu    sync.Mutex
+	list  []attempt
 }
 
 type attempt struct {
-	number     int32
-	started    time.Time
-	ended      time.Time
-	value      any
-	err        error
-	wasLocal   bool
-	activityID string
+	number  int32
+	started time.Time
+	ended   time.Time
+	value   any
+	err     error
 }
 
 func (a *attempts) InterceptActivity(
@@ -204,8 +203,10 @@ type attemptsInbound struct {
 }
 
 func (a *attemptsInbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
-	info := activity.GetInfo(ctx)
-	seen := attempt{number: info.Attempt, started: time.Now(), wasLocal: info.IsLocalActivity, activityID: info.ActivityID}
+	seen := attempt{number: activity.GetInfo(ctx).Attempt, started: time.Now()}
+	if a.seen.begin != nil {
+		a.seen.begin <- struct{}{}
+	}
 	seen.value, seen.err = a.Next.ExecuteActivity(ctx, in)
 	seen.ended = time.Now()
 	a.seen.mu.Lock()
@@ -224,10 +225,11 @@ func (a *attempts) all() []attempt {
 // spyStore remembers what a store was asked, and fails if told so.
 type spyStore struct {
 	guard.Store
-	mu      sync.Mutex
-	keys    []guard.Key
-	results [][]byte
-	fail    error
+	replaced chan guard.Key // told of each result that is stored, unless nil
+	mu       sync.Mutex
+	keys     []guard.Key
+	results  [][]byte
+	fail     error
 }
 
 func (s *spyStore) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.ReserveReply, error) {
@@ -245,7 +247,11 @@ func (s *spyStore) Replace(ctx context.Context, req guard.ReplaceRequest) (guard
 	s.mu.Lock()
 	s.results = append(s.results, req.Result)
 	s.mu.Unlock()
-	return s.Store.Replace(ctx, req)
+	reply, err := s.Store.Replace(ctx, req)
+	if s.replaced != nil {
+		s.replaced <- req.Key
+	}
+	return reply, err
 }
 
 func (s *spyStore) reserved() []guard.Key {
