@@ -2,12 +2,11 @@
 # Everything that can be said about the code without running it.
 . "$(dirname "$0")/lib.sh"
 
-for script in scripts/*.sh .ci/run; do
-  step 'shell syntax' . bash -n "$script"
-done
+# parse reads one script a time: bash -n takes the rest for its arguments.
+parse() { for script; do bash -n "$script" || return; done; }
+step 'shell syntax' . parse scripts/*.sh .ci/run
 
-say 'linter: looking for the pinned build (built once, in a few minutes)'
-lint=$(go -C tools tool -n golangci-lint)
+lint=$(linter)
 
 for dir in $(modules); do
   step 'go mod tidy' "$dir" go mod tidy -diff
@@ -21,7 +20,7 @@ step 'import rules' . scripts/depguard-selftest.sh "$lint"
 
 db=${GOVULNDB:-https://vuln.go.dev}
 if have curl && curl -fsS -m 5 -o /dev/null "$db/index/db.json" 2>/dev/null; then
-  vulncheck=$(go -C tools tool -n govulncheck)
+  vulncheck=$(scripts/tool.sh tools golang.org/x/vuln/cmd/govulncheck)
   for dir in $(packaged); do
     step 'govulncheck' "$dir" "$vulncheck" ./...
   done

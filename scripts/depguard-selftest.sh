@@ -4,7 +4,7 @@
 # and one that must pass.
 . "$(dirname "$0")/lib.sh"
 
-lint=${1:-$(go -C tools tool -n golangci-lint)}
+lint=${1:-$(linter)}
 scratch
 tmp=$(cd -P "$tmp" && pwd)
 cp .golangci.yml "$tmp/"

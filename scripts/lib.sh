@@ -49,3 +49,6 @@ finish() { # finish name
 $1: FAILED$failed"
   say "$1: passed"
 }
+
+# linter prints the path of the pinned linter.
+linter() { scripts/tool.sh tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint; }

@@ -2,7 +2,7 @@
 # Runs a command of the linter over all modules: run (the default) or fmt.
 . "$(dirname "$0")/lib.sh"
 
-lint=$(go -C tools tool -n golangci-lint)
+lint=$(linter)
 for dir in $(packaged); do
   step "${1:-run}" "$dir" "$lint" "${1:-run}" ./...
 done

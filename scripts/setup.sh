@@ -12,22 +12,22 @@ compiles() {
     ${cc:-cc} -x c -fsyntax-only - >/dev/null 2>&1
 }
 
-debian='' brew=''
+debian='' macos=''
 if [ -z "${ONCEGUARD_REDIS_SERVER:-}" ] && ! have redis-server; then
-  debian="$debian redis-server" brew="$brew redis"
+  debian=' redis-server' macos='brew install redis'
 fi
-compiles || debian="$debian gcc libc6-dev"
+if ! compiles; then
+  debian="$debian gcc libc6-dev" macos="${macos:+$macos && }xcode-select --install"
+fi
 if [ -z "$debian" ]; then exit 0; fi
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
-  compiles || compiler='
-  xcode-select --install                     # macOS, the C compiler'
   die "The tests need what this machine lacks. Install it, then run \`make test\` again:
 
-  sudo apt-get update && sudo apt-get install -y$debian    # Debian, Ubuntu${brew:+
-  brew install$brew                                 # macOS}${compiler:-}
+  Debian, Ubuntu:  sudo apt-get update && sudo apt-get install -y$debian
+  macOS:           $macos
 
 A redis-server elsewhere does as well: ONCEGUARD_REDIS_SERVER=/path/to/redis-server make test"
 fi
