@@ -11,6 +11,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/onceguard/onceguard/guard"
 )
@@ -206,7 +209,7 @@ func TestInput_ShowsWhatJSONWouldHide(t *testing.T) {
 		return converter.NewRawValue(payload)
 	}
 	for name, pair := range map[string][2]any{
-		"protobuf":        {&commonpb.WorkflowExecution{WorkflowId: "a"}, &commonpb.WorkflowExecution{WorkflowId: "b"}},
+		"protobuf":        {hiddenFields("a"), hiddenFields("b")},
 		"raw values":      {raw("a"), raw("b")},
 		"dynamic":         {encodedValues{t, "a"}, encodedValues{t, "b"}},
 		"anything else":   {order{"a"}, order{"b"}},
@@ -222,6 +225,15 @@ func TestInput_ShowsWhatJSONWouldHide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hiddenFields is a protobuf message of which encoding/json sees nothing, as of
+// those that are generated with the opaque API.
+func hiddenFields(id string) proto.Message {
+	fields := (&commonpb.WorkflowExecution{}).ProtoReflect().Descriptor()
+	message := dynamicpb.NewMessage(fields)
+	message.Set(fields.Fields().ByName("workflow_id"), protoreflect.ValueOfString(id))
+	return message
 }
 
 // sameInput asks a guard.
