@@ -162,6 +162,16 @@ func fenceClauses() []clause {
 			e.waitOver()
 			e.higher(e.acquire(newOwner()).Fence, first.Fence)
 		}},
+		{"it grows when the clock is behind it, as after a failover", func(e *env) {
+			rec := e.lost(longLease)
+			rec.Fence += time.Hour.Microseconds()
+			e.wantRenew(rec, guard.RenewRestored)
+			e.wantRelease(rec, true)
+			second := e.acquire(newOwner())
+			e.higher(second.Fence, rec.Fence)
+			e.wantRelease(second, true)
+			e.higher(e.acquire(newOwner()).Fence, second.Fence)
+		}},
 		{"it grows over records that were lost", func(e *env) {
 			if e.harness.Lose == nil {
 				e.Skip("the harness cannot lose a record")
