@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"testing"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -16,7 +15,7 @@ import (
 
 // encrypting is a data converter as people use it in production: the SDK's,
 // with AES-GCM as its codec and a new key in each.
-func encrypting(t testing.TB) converter.DataConverter {
+func encrypting(t *testing.T) converter.DataConverter {
 	t.Helper()
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
@@ -134,4 +133,4 @@ func (handWritten) FromPayload(p *commonpb.Payload, ptr any) error {
 	return json.Unmarshal(p.GetData(), ptr)
 }
 
-func (handWritten) ToString(p *commonpb.Payload) string { return fmt.Sprintf("%s", p.GetData()) }
+func (handWritten) ToString(p *commonpb.Payload) string { return string(p.GetData()) }

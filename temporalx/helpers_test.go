@@ -75,7 +75,7 @@ type setup struct {
 	converter converter.DataConverter // default the SDK's
 }
 
-func guarded(t testing.TB, s setup) interceptor.WorkerInterceptor {
+func guarded(t *testing.T, s setup) interceptor.WorkerInterceptor {
 	t.Helper()
 	if s.store == nil {
 		s.store = guard.NewMemoryStore()
