@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -27,6 +28,8 @@ type call struct {
 	ran        Record // the record of the run whose result is returned
 	executedAt time.Time
 	stale      bool
+	kept       bool     // the key stays reserved for a later completion
+	around     *running // the action that this call is part of
 }
 
 // do runs the steps. The deferred end tells the observer also of an action that
@@ -36,23 +39,31 @@ func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err erro
 	end.Outcome = OutcomeFailed
 	defer func() {
 		end.Err, end.Fence, end.Attempt = err, c.ran.Fence, c.ran.Attempt
-		if err == nil && end.Outcome == OutcomeFailed {
+		if err == nil && end.Outcome == OutcomeFailed { // nothing has set another: the stack unwinds
 			end.Err = ErrActionUnwound
 		}
 		c.obs.end(end)
 	}()
+	if !c.op.guard.calls.enter() {
+		end.Outcome, err = c.draining()
+		return end, err
+	}
+	defer c.op.guard.calls.leave()
 	if err = c.prepare(ctx, opts); err != nil {
 		end.Outcome = OutcomeInvalid
 		return end, err
 	}
 	outcome, err := c.acquire(ctx)
-	switch {
-	case err != nil || outcome == OutcomeReplayed:
+	if err != nil || outcome == OutcomeReplayed {
 		end.Outcome = outcome
-	default:
-		if err = c.run(ctx, outcome == OutcomeExecuted); err == nil {
-			end.Outcome = outcome
-		}
+		return end, err
+	}
+	err = c.run(ctx, outcome == OutcomeExecuted)
+	switch {
+	case c.kept:
+		end.Outcome = OutcomePending
+	case err == nil:
+		end.Outcome = outcome
 	}
 	return end, err
 }
@@ -70,6 +81,10 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 	}
 	if ctx.Err() != nil {
 		return canceledError(ctx, c.op.name)
+	}
+	c.around = runningFrom(ctx)
+	if c.around.within(c.op.guard, c.key) {
+		return fmt.Errorf("onceguard: operation %q: %w: use another key for the inner effect", c.op.name, ErrNestedCall)
 	}
 	c.waitTo = time.Now().Add(c.op.waitBound)
 	c.request = ReserveRequest{
@@ -92,6 +107,10 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 // operation's mode says. It returns without an error executed (the key is ours:
 // run), unguarded (run without it) or replayed (the value is there).
 func (c *call) acquire(ctx context.Context) (Outcome, error) {
+	if c.disabled() {
+		c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: ReasonDisabled})
+		return OutcomeUnguarded, nil
+	}
 	reply, err := c.reserve(ctx)
 	if err != nil {
 		return c.storeFailed(ctx, PhaseReserve, err)
@@ -103,6 +122,20 @@ func (c *call) acquire(ctx context.Context) (Outcome, error) {
 		return c.refuse(reply)
 	}
 	return c.wait(ctx, reply)
+}
+
+// disabled asks the kill switch. One that panics guards.
+func (c *call) disabled() (off bool) {
+	if c.op.enabled == nil {
+		return false
+	}
+	defer contain()
+	return !c.op.enabled()
+}
+
+// draining refuses a call while the guard drains.
+func (c *call) draining() (Outcome, error) {
+	return OutcomeRejected, fmt.Errorf("onceguard: operation %q: %w: the action did not run", c.op.name, ErrDraining)
 }
 
 // judge says what a reserve's reply, or a loaded record put as one, means for
@@ -132,7 +165,7 @@ func (c *call) judge(ctx context.Context, reply ReserveReply) (outcome Outcome, 
 func (c *call) acquired(ctx context.Context, rec Record) (Outcome, error) {
 	c.own, c.ran = rec, rec
 	if ctx.Err() != nil {
-		go c.release(ctx)
+		c.releaseBehind(ctx)
 		return OutcomeCanceled, canceledError(ctx, c.op.name)
 	}
 	c.obs.event(ctx, Event{Kind: EventAcquired, Record: &rec})
@@ -190,17 +223,18 @@ func (c *call) storageError(phase Phase, class ErrorClass, err error) error {
 // goes on unwinding then, with the same panic value, since nothing recovers it.
 func (c *call) run(ctx context.Context, reserved bool) error {
 	err := ErrActionUnwound
+	actionCtx, running := ctx, &running{guard: c.op.guard, key: c.key, around: c.around}
 	if reserved {
-		held := c.hold(ctx)
+		var held *heldLease
+		actionCtx, held = c.hold(ctx)
+		running.lease = held.lease
 		defer c.obs.event(ctx, Event{Kind: EventEnded, Record: &c.own})
-		defer func() {
-			held.stop()
-			c.settle(ctx, err)
-		}()
+		defer func() { c.settle(ctx, err) }()
+		defer held.stop()
 	} else {
 		defer func() { c.settle(ctx, err) }()
 	}
-	err = c.act(ctx)
+	err = c.act(context.WithValue(actionCtx, runningKey{}, running))
 	return err
 }
 
@@ -218,8 +252,13 @@ func (c *call) act(ctx context.Context) error {
 // answers does not reach the caller: the effect has happened, or its failure is
 // the caller's news.
 func (c *call) settle(ctx context.Context, actionErr error) {
+	if c.own.Owner.Token == "" {
+		return // the kill switch is off: nothing was asked of the store
+	}
 	if actionErr != nil {
-		c.release(ctx)
+		if !c.keep(ctx, actionErr) {
+			c.release(ctx)
+		}
 		return
 	}
 	result, reason, err := c.encoded()
@@ -236,6 +275,23 @@ func (c *call) settle(ctx context.Context, actionErr error) {
 		c.stale = true
 		c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
 	}
+}
+
+// keep leaves the key reserved, by one last renewal, when the operation says that
+// the error means a later completion.
+func (c *call) keep(ctx context.Context, actionErr error) bool {
+	if c.op.keepReserved == nil || errors.Is(actionErr, ErrActionUnwound) {
+		return false
+	}
+	var length time.Duration
+	_ = safely(func() error {
+		length, c.kept = c.op.keepReserved(actionErr)
+		return nil
+	})
+	if c.kept {
+		_, _ = c.renew(ctx, c.own, min(max(length, minLease), maxLease))
+	}
+	return c.kept
 }
 
 // encoded returns the result's bytes, or why they cannot be stored.
@@ -264,8 +320,17 @@ func (c *call) canceled(ctx context.Context) (Outcome, error) {
 func (c *call) abandonUnknown(ctx context.Context) {
 	if c.unknown {
 		c.own = c.unconfirmed()
-		go c.release(ctx)
+		c.releaseBehind(ctx)
 	}
+}
+
+// releaseBehind releases without making the caller wait. Drain waits for it.
+func (c *call) releaseBehind(ctx context.Context) {
+	c.op.guard.calls.more()
+	go func() {
+		defer c.op.guard.calls.leave()
+		c.release(ctx)
+	}()
 }
 
 // unconfirmed is this call's reservation when the store has not confirmed it.

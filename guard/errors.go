@@ -24,7 +24,16 @@ var (
 	ErrInvalidKey = errors.New("invalid key")
 	// ErrInvalidInput means that no fingerprint of the input could be made.
 	ErrInvalidInput = errors.New("invalid input")
+	// ErrNestedCall means that an action called its own operation with its own
+	// key: it would wait for itself.
+	ErrNestedCall = errors.New("nested call with the key of the running action")
+	// ErrDraining means that the guard takes no new calls: see [Guard.Drain].
+	ErrDraining = errors.New("the guard is draining")
 )
+
+// ErrLeaseLost is the cause of the action's context when its lease is lost and
+// the operation has [WithCancelOnLost]. No call returns it by itself.
+var ErrLeaseLost = errors.New("onceguard: lease lost")
 
 // InProgressError says who has the key and when to ask again. It matches
 // [ErrInProgress].

@@ -13,6 +13,7 @@ type Guard struct {
 	observer Observer
 	label    string
 	defaults settings
+	calls    *calls
 }
 
 // New returns a guard on a store. The options are the defaults of its
@@ -32,7 +33,7 @@ func New(store Store, opts ...GuardOption) (*Guard, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("onceguard: new guard: %w", err)
 	}
-	return &Guard{store: store, observer: config.observer, label: config.label, defaults: config.defaults}, nil
+	return &Guard{store: store, observer: config.observer, label: config.label, defaults: config.defaults, calls: newCalls()}, nil
 }
 
 // checkStore finds a nil store, typed or not, before the first call does.

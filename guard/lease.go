@@ -6,25 +6,33 @@ import (
 )
 
 // heldLease renews a reservation beside the action. One goroutine owns all of
-// it; stop is the only other entry.
+// it; stop is the only other entry. A nil one is an action without a lease.
 type heldLease struct {
 	c        *call
-	own      Record        // as last acknowledged
-	lastOK   time.Time     // when the last acknowledged reserve or renewal was sent
-	retry    time.Duration // grows while renewals fail near the lease's end
-	lost     bool          // reported
+	own      Record                  // as last acknowledged
+	since    time.Time               // when the reserve was sent
+	lastOK   time.Time               // when the last acknowledged reserve or renewal was sent
+	retry    time.Duration           // grows while renewals fail near the lease's end
+	lost     bool                    // reported
+	lease    *Lease                  // what the action sees of it
+	cancel   context.CancelCauseFunc // of the action's context
 	stopping chan struct{}
 	done     chan struct{}
 }
 
-// hold starts the renewals.
-func (c *call) hold(ctx context.Context) *heldLease {
+// hold starts the renewals. The context it returns is the action's.
+func (c *call) hold(ctx context.Context) (context.Context, *heldLease) {
 	h := &heldLease{
-		c: c, own: c.own, lastOK: c.sent,
+		c: c, own: c.own, since: c.sent, lastOK: c.sent,
+		lease:    &Lease{fence: c.own.Fence, lost: make(chan struct{})},
 		stopping: make(chan struct{}), done: make(chan struct{}),
 	}
+	actionCtx := ctx
+	if c.op.cancelOnLost {
+		actionCtx, h.cancel = context.WithCancelCause(ctx)
+	}
 	go h.loop(ctx)
-	return h
+	return actionCtx, h
 }
 
 // stop ends the renewals and waits for the one on the wire, so that it lands
@@ -37,7 +45,11 @@ func (h *heldLease) stop() {
 	defer limit.Stop()
 	select {
 	case <-h.done:
+		h.c.own = h.own
 	case <-limit.C:
+	}
+	if h.cancel != nil {
+		h.cancel(nil)
 	}
 }
 
@@ -45,8 +57,14 @@ func (h *heldLease) loop(ctx context.Context) {
 	defer close(h.done)
 	next := h.lastOK.Add(h.third())
 	for h.sleepUntil(next) {
+		if h.hangs() {
+			if h.sleepUntil(h.lastOK.Add(h.c.op.lease)) {
+				h.report(ctx, ReasonMaxHold)
+			}
+			return
+		}
 		sent := time.Now()
-		reply, err := h.c.renew(ctx, h.own)
+		reply, err := h.c.renew(ctx, h.own, h.c.op.lease)
 		switch {
 		case err != nil:
 			next = h.failed(ctx, sent)
@@ -61,6 +79,11 @@ func (h *heldLease) loop(ctx context.Context) {
 }
 
 func (h *heldLease) third() time.Duration { return h.c.op.lease / renewalsPerLease }
+
+// hangs reports whether the action has run for longer than it may.
+func (h *heldLease) hangs() bool {
+	return h.c.op.maxHold > 0 && time.Since(h.since) >= h.c.op.maxHold
+}
 
 // failed chooses when to try again: a third of the lease later, sooner with a
 // growing pause once less than a third is left, and in time to notice the end.
@@ -86,13 +109,17 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// report tells once that the lease is lost. The action goes on: cutting a
-// running payment short is worse.
+// report tells once that the lease is lost: the observer, the action that looks
+// at its Lease, and the action's context if the operation says so.
 func (h *heldLease) report(ctx context.Context, reason string) {
 	if h.lost {
 		return
 	}
 	h.lost = true
+	close(h.lease.lost)
+	if h.cancel != nil {
+		h.cancel(ErrLeaseLost)
+	}
 	h.c.obs.event(ctx, Event{Kind: EventLost, Reason: reason, Record: &h.own})
 }
 

@@ -35,12 +35,16 @@ const (
 	OutcomeMismatched Outcome = "mismatched"
 	// OutcomeUnguarded means that the action ran without a reservation.
 	OutcomeUnguarded Outcome = "unguarded"
-	// OutcomeRejected means that the store failed and the action did not run.
+	// OutcomeRejected means that the store failed, or the guard drains, and the
+	// action did not run.
 	OutcomeRejected Outcome = "rejected"
 	// OutcomeInvalid means that the key, the input or the context was not fit for a call.
 	OutcomeInvalid Outcome = "invalid"
 	// OutcomeCanceled means that the caller left before the action began.
 	OutcomeCanceled Outcome = "canceled"
+	// OutcomePending means that the action left its result to a later completion
+	// and the key stays reserved: see [KeepReserved].
+	OutcomePending Outcome = "pending"
 )
 
 // Outcomes lists every outcome.
@@ -48,6 +52,7 @@ func Outcomes() []Outcome {
 	return []Outcome{
 		OutcomeExecuted, OutcomeReplayed, OutcomeFailed, OutcomeRefused, OutcomeMismatched,
 		OutcomeUnguarded, OutcomeRejected, OutcomeInvalid, OutcomeCanceled,
+		OutcomePending,
 	}
 }
 
@@ -159,6 +164,8 @@ const (
 const (
 	ReasonTaken    = "taken"     // lost: the store said that the key is not ours
 	ReasonExpired  = "expired"   // lost: a whole lease without a renewal
+	ReasonMaxHold  = "max_hold"  // lost: the action outlived the operation's limit
+	ReasonDisabled = "disabled"  // unguarded: the kill switch is off
 	ReasonStorage  = "storage"   // unguarded, unstored: the store failed
 	ReasonTooLarge = "too_large" // unstored: over the size limit
 	ReasonEncoding = "encoding"  // unstored: the codec failed

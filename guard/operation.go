@@ -14,6 +14,7 @@ type Operation[T any] struct{ op *operation }
 // operation is the part of an Operation that does not depend on its type.
 type operation struct {
 	name     string
+	guard    *Guard
 	store    Store
 	label    string
 	observer OperationObserver
@@ -36,7 +37,7 @@ func (g *Guard) operation(name string, opts []OperationOption) (*operation, erro
 	if g == nil {
 		return nil, errors.New("guard is nil: make one with New")
 	}
-	op := &operation{name: name, store: g.store, label: g.label, settings: g.defaults}
+	op := &operation{name: name, guard: g, store: g.store, label: g.label, settings: g.defaults}
 	var faults []error
 	for i, o := range opts {
 		if o == nil {
@@ -92,8 +93,9 @@ type Result[T any] struct {
 // it is when the action panics (the panic goes on) or exits its goroutine.
 //
 // Errors of Do itself mean that the action did not run: [ErrInProgress],
-// [ErrMismatch], [ErrStorage], [ErrInvalidKey], [ErrInvalidInput], or the
-// context's error when the caller left first.
+// [ErrMismatch], [ErrStorage], [ErrInvalidKey], [ErrInvalidInput],
+// [ErrNestedCall], [ErrDraining], or the context's error when the caller left
+// first.
 func (o *Operation[T]) Do(
 	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,
 ) (T, error) {

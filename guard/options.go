@@ -126,6 +126,37 @@ func OnInFlight(m InFlightMode) Option {
 	return option(func(s *settings) { s.onInFlight = m })
 }
 
+// WithMaxHold ends the renewals of an action that still runs after d: it hangs,
+// and its key becomes free a lease later. The loss is reported then. Default 0:
+// renewed for as long as the action runs.
+func WithMaxHold(d time.Duration) Option {
+	return option(func(s *settings) { s.maxHold, s.maxHoldSet = d, true })
+}
+
+// WithCancelOnLost cancels the action's context, with the cause [ErrLeaseLost],
+// when the lease is lost. Default: the action carries on, since cutting a running
+// payment short is worse than a late result.
+func WithCancelOnLost() Option {
+	return option(func(s *settings) { s.cancelOnLost = true })
+}
+
+// KeepReserved names the errors of an action that mean "not finished yet", such
+// as the one of an asynchronous completion, and how long the key then stays
+// reserved from now. Nothing is released, and the outcome is pending. The error
+// comes back unchanged. Default: every error releases the key. The function is
+// called by many goroutines at once.
+func KeepReserved(f func(error) (time.Duration, bool)) Option {
+	return option(func(s *settings) { s.keepReserved = f })
+}
+
+// WithEnabled sets the kill switch for an incident: it is asked on every call,
+// and while it says false every call runs its action unguarded and is counted as
+// such. The function is called by many goroutines at once and must not block.
+// Default: always on.
+func WithEnabled(f func() bool) Option {
+	return option(func(s *settings) { s.enabled = f })
+}
+
 // WithInput gives the call's input, from which a fingerprint is made: the
 // SHA-256 of its canonical JSON. A later call with the same key and another
 // input is a mismatch and gets [ErrMismatch] instead of a result that is not

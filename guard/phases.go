@@ -49,12 +49,12 @@ func (c *call) load(ctx context.Context) (LoadReply, error) {
 	return reply, err
 }
 
-func (c *call) renew(ctx context.Context, own Record) (RenewReply, error) {
+func (c *call) renew(ctx context.Context, own Record, lease time.Duration) (RenewReply, error) {
 	ctx, phase := c.obs.phase(ctx, PhaseRenew)
 	bounded, cancel := c.after(ctx)
 	defer cancel()
 	reply, err := c.op.store.Renew(bounded, RenewRequest{
-		Key: c.key, Record: own, Lease: c.op.lease, Retention: c.op.retention,
+		Key: c.key, Record: own, Lease: lease, Retention: c.op.retention,
 	})
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseRenew, err))

@@ -36,8 +36,12 @@ type settings struct {
 	codec          Codec
 	onStorageError StorageErrorMode
 	onInFlight     InFlightMode
+	maxHold        time.Duration // 0: no limit
+	cancelOnLost   bool
+	keepReserved   func(error) (time.Duration, bool) // nil: every error releases
+	enabled        func() bool                       // nil: always
 
-	storeTimeoutSet, waitBoundSet bool
+	storeTimeoutSet, waitBoundSet, maxHoldSet bool
 }
 
 func defaultSettings() settings {
@@ -72,6 +76,9 @@ func (s *settings) validate() error {
 		s.checkStoreTimeout(),
 		oneOf("on storage error", s.onStorageError, FailOpen, FailClosed),
 		oneOf("on in flight", s.onInFlight, Wait, Refuse),
+	}
+	if s.maxHoldSet && s.maxHold <= 0 {
+		faults = append(faults, fmt.Errorf("max hold %s: must be positive; leave WithMaxHold out for no limit", s.maxHold))
 	}
 	if s.codec == nil {
 		faults = append(faults, errors.New("codec is nil: leave WithCodec out for JSON"))

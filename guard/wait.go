@@ -33,6 +33,10 @@ func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, er
 	w.see(seen)
 	for {
 		if !w.sleep(ctx) {
+			if ctx.Err() == nil {
+				c.abandonUnknown(ctx)
+				return c.draining()
+			}
 			return c.canceled(ctx)
 		}
 		if outcome, done, err := w.look(ctx, phaseCtx); done {
@@ -101,7 +105,8 @@ func (w *waiter) see(reply ReserveReply) {
 }
 
 // sleep waits for the next look: the poll, sooner when the lease that was last
-// seen or the wait bound ends before. It returns false when the caller leaves.
+// seen or the wait bound ends before. It returns false when the caller leaves or
+// the guard drains.
 func (w *waiter) sleep(ctx context.Context) bool {
 	d := w.poll - time.Duration(rand.Float64()*jitter*float64(w.poll)) //nolint:gosec // no secret: it spreads load
 	w.poll = min(time.Duration(float64(w.poll)*pollGrows), maxPoll)
@@ -115,6 +120,8 @@ func (w *waiter) sleep(ctx context.Context) bool {
 	case <-timer.C:
 		return ctx.Err() == nil
 	case <-ctx.Done():
+		return false
+	case <-w.c.op.guard.calls.draining:
 		return false
 	}
 }

@@ -1,0 +1,123 @@
+package guard
+
+import (
+	"context"
+	"sync"
+)
+
+// Lease is what an action can know of the reservation it runs under, from
+// [LeaseFromContext]. It is safe for use by many goroutines.
+type Lease struct {
+	fence int64
+	lost  chan struct{}
+}
+
+// Fence is the fencing token of the reservation: an integer that grows with every
+// acquisition of the key. Hand it to what the action writes to, and let that
+// refuse a fence smaller than one it has seen: then an owner that lost its lease
+// without noticing can do no harm. See Kleppmann, "How to do distributed
+// locking", 2016.
+func (l *Lease) Fence() int64 { return l.fence }
+
+// Lost is closed when the lease is lost: another owner may run the action now.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// running is what the context of an action carries: whose action it is, and of
+// which action around it.
+type running struct {
+	guard  *Guard
+	key    Key
+	lease  *Lease // nil when it runs unguarded
+	around *running
+}
+
+type runningKey struct{}
+
+func runningFrom(ctx context.Context) *running {
+	r, _ := ctx.Value(runningKey{}).(*running)
+	return r
+}
+
+// within reports whether the context is that of an action of this key.
+func (r *running) within(g *Guard, key Key) bool {
+	for ; r != nil; r = r.around {
+		if r.guard == g && r.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// LeaseFromContext returns the lease of the action whose context this is. It says
+// false outside of an action and in one that runs unguarded.
+func LeaseFromContext(ctx context.Context) (*Lease, bool) {
+	if r := runningFrom(ctx); r != nil && r.lease != nil {
+		return r.lease, true
+	}
+	return nil, false
+}
+
+// calls counts the calls of a guard that have begun, so that Drain can wait for
+// them.
+type calls struct {
+	mu       sync.Mutex
+	open     int
+	draining chan struct{} // closed when Drain begins
+	drained  chan struct{} // closed when no call is open any more; nil before Drain
+}
+
+func newCalls() *calls { return &calls{draining: make(chan struct{})} }
+
+// enter begins a call, unless the guard drains.
+func (c *calls) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drained != nil {
+		return false
+	}
+	c.open++
+	return true
+}
+
+// more begins the background part of a call that is open.
+func (c *calls) more() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+}
+
+func (c *calls) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	if c.open == 0 && c.drained != nil {
+		close(c.drained)
+	}
+}
+
+// drain begins the draining and returns what is closed at its end.
+func (c *calls) drain() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drained == nil {
+		c.drained = make(chan struct{})
+		close(c.draining)
+		if c.open == 0 {
+			close(c.drained)
+		}
+	}
+	return c.drained
+}
+
+// Drain ends the guard's work for a clean shutdown: new calls and those that wait
+// for another owner get [ErrDraining], and Drain returns when the actions that
+// run have come back and their results are stored, or when ctx ends, with its
+// error. A guard that drains does so for good. Close the store's client after it.
+func (g *Guard) Drain(ctx context.Context) error {
+	select {
+	case <-g.calls.drain():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
