@@ -111,6 +111,9 @@ func (c *call) acquire(ctx context.Context) (Outcome, error) {
 		c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: ReasonDisabled})
 		return OutcomeUnguarded, nil
 	}
+	if c.op.onInFlight == Run {
+		return c.lookUp(ctx)
+	}
 	reply, err := c.reserve(ctx)
 	if err != nil {
 		return c.storeFailed(ctx, PhaseReserve, err)
@@ -151,8 +154,7 @@ func (c *call) judge(ctx context.Context, reply ReserveReply) (outcome Outcome, 
 		return OutcomeMismatched, true, fmt.Errorf("onceguard: operation %q: %w: the action did not run; "+
 			"use one key for one input", c.op.name, ErrMismatch)
 	case rec.Status == StatusCompleted:
-		outcome, err = c.replay(ctx, rec)
-		return outcome, true, err
+		return c.replay(ctx, rec)
 	}
 	if !c.collided {
 		c.collided = true
@@ -172,20 +174,44 @@ func (c *call) acquired(ctx context.Context, rec Record) (Outcome, error) {
 	return OutcomeExecuted, nil
 }
 
-// replay returns a stored result. One that cannot be decoded is an error, never
-// a reason to run again: the effect has happened.
-func (c *call) replay(ctx context.Context, rec Record) (Outcome, error) {
-	err := fmt.Errorf("the result was stored as %q, the codec reads %q", rec.Encoding, c.op.codec.Encoding())
-	if rec.Encoding == c.op.codec.Encoding() {
-		err = safely(func() error { return c.decode(rec.Result) })
+// replay returns a stored result, or does with one that cannot be decoded what
+// the operation's mode says.
+func (c *call) replay(ctx context.Context, rec Record) (Outcome, bool, error) {
+	err := c.decoded(rec)
+	if err == nil {
+		c.ran, c.executedAt = rec, rec.Updated
+		c.obs.event(ctx, Event{Kind: EventHit, Record: &rec})
+		return OutcomeReplayed, true, nil
 	}
+	c.obs.event(ctx, Event{Kind: EventStorageError, Phase: PhaseLoad, Class: ClassEncoding, Err: err})
+	if c.op.onUnreadable == Refuse || c.request.Unreadable != nil {
+		return OutcomeRejected, true, c.storageError(PhaseLoad, ClassEncoding, err)
+	}
+	return c.heal(ctx, rec)
+}
+
+// decoded sets the value to a stored result.
+func (c *call) decoded(rec Record) error {
+	if rec.Encoding != c.op.codec.Encoding() {
+		return fmt.Errorf("the result was stored as %q, the codec reads %q", rec.Encoding, c.op.codec.Encoding())
+	}
+	return safely(func() error { return c.decode(rec.Result) })
+}
+
+// heal takes the key from a record that cannot be decoded, on the condition that
+// it is still the one that was seen: of all the callers that see it, one runs.
+func (c *call) heal(ctx context.Context, rec Record) (Outcome, bool, error) {
+	if c.op.onInFlight == Run {
+		outcome, err := c.runWithout(ctx, ReasonInFlight)
+		return outcome, true, err
+	}
+	c.request.Unreadable = &Seen{OwnerToken: rec.Owner.Token, Fence: rec.Fence}
+	reply, err := c.reserve(ctx)
 	if err != nil {
-		c.obs.event(ctx, Event{Kind: EventStorageError, Phase: PhaseLoad, Class: ClassEncoding, Err: err})
-		return OutcomeRejected, c.storageError(PhaseLoad, ClassEncoding, err)
+		outcome, err := c.storeFailed(ctx, PhaseReserve, err)
+		return outcome, true, err
 	}
-	c.ran, c.executedAt = rec, rec.Updated
-	c.obs.event(ctx, Event{Kind: EventHit, Record: &rec})
-	return OutcomeReplayed, nil
+	return c.judge(ctx, reply)
 }
 
 // refuse tells the caller who has the key.
@@ -208,9 +234,14 @@ func (c *call) storeFailed(ctx context.Context, phase Phase, err error) (Outcome
 		c.abandonUnknown(ctx)
 		return OutcomeRejected, c.storageError(phase, Classify(err), err)
 	}
+	return c.runWithout(ctx, ReasonStorage)
+}
+
+// runWithout lets the action run without a reservation.
+func (c *call) runWithout(ctx context.Context, reason string) (Outcome, error) {
 	c.own = c.unconfirmed()
 	c.ran = c.own
-	c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: ReasonStorage})
+	c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: reason})
 	return OutcomeUnguarded, nil
 }
 
@@ -257,23 +288,32 @@ func (c *call) settle(ctx context.Context, actionErr error) {
 	}
 	if actionErr != nil {
 		if !c.keep(ctx, actionErr) {
-			c.release(ctx)
+			c.giveBack(ctx)
 		}
 		return
 	}
 	result, reason, err := c.encoded()
 	if err != nil {
 		c.obs.event(ctx, Event{Kind: EventUnstored, Reason: reason, Err: err})
-		c.release(ctx)
+		c.giveBack(ctx)
 		return
 	}
 	reply, err := c.replace(ctx, result)
 	switch {
 	case err != nil:
 		c.obs.event(ctx, Event{Kind: EventUnstored, Reason: ReasonStorage, Err: err})
+	case reply.Status == ReplaceStale && c.op.onInFlight == Run:
+		c.takeEarlier(ctx)
 	case reply.Status == ReplaceStale:
 		c.stale = true
 		c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
+	}
+}
+
+// giveBack releases the key, unless the mode never takes one.
+func (c *call) giveBack(ctx context.Context) {
+	if c.op.onInFlight != Run {
+		c.release(ctx)
 	}
 }
 

@@ -280,7 +280,7 @@ func nan() float64 {
 	return zero / zero
 }
 
-func TestDo_ResultOfAnotherCodecIsAnErrorNeverARerun(t *testing.T) {
+func TestOnUnreadable_RefuseNeverRunsAgain(t *testing.T) {
 	store := guard.NewMemoryStore()
 	op, _ := newOp[int](t, store)
 	if _, err := op.Do(t.Context(), "k", new(counter).act); err != nil {
@@ -288,7 +288,7 @@ func TestDo_ResultOfAnotherCodecIsAnErrorNeverARerun(t *testing.T) {
 	}
 	for name, codec := range map[string]guard.Codec{"other name": otherCodec{guard.JSON()}, "failing": failingCodec{guard.JSON()}} {
 		t.Run(name, func(t *testing.T) {
-			other, rec := newOp[int](t, store, guard.WithCodec(codec))
+			other, rec := newOp[int](t, store, guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse))
 			var c counter
 			_, err := other.Do(t.Context(), "k", c.act)
 			var storage *guard.StorageError

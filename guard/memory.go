@@ -61,7 +61,7 @@ func (m *MemoryStore) Reserve(ctx context.Context, req ReserveRequest) (ReserveR
 		switch {
 		case ours && old.Status == StatusPending:
 			next = old.Record // the same acquisition, asked for again
-		case ours, old.Status != StatusReleased && old.Until.After(now):
+		case ours, old.Status != StatusReleased && old.Until.After(now) && !old.is(req.Unreadable):
 			return ReserveReply{Record: old.Record.copy(), Left: left(old.Until, now)}, nil
 		default:
 			next.Fence, next.Attempt = max(old.Fence+1, next.Fence), old.Attempt+1

@@ -23,6 +23,12 @@ func (r Record) copy() Record {
 	return r
 }
 
+// is reports whether this is the completed record that a caller saw.
+func (r Record) is(seen *Seen) bool {
+	return seen != nil && r.Status == StatusCompleted &&
+		r.Owner.Token == seen.OwnerToken && r.Fence == seen.Fence
+}
+
 // expiryHeap has the record that leaves next in front, for container/heap.
 type expiryHeap []*memoryRecord
 

@@ -165,6 +165,7 @@ const (
 	ReasonTaken    = "taken"     // lost: the store said that the key is not ours
 	ReasonExpired  = "expired"   // lost: a whole lease without a renewal
 	ReasonMaxHold  = "max_hold"  // lost: the action outlived the operation's limit
+	ReasonInFlight = "in_flight" // unguarded: the Run mode
 	ReasonDisabled = "disabled"  // unguarded: the kill switch is off
 	ReasonStorage  = "storage"   // unguarded, unstored: the store failed
 	ReasonTooLarge = "too_large" // unstored: over the size limit

@@ -120,7 +120,14 @@ func (o *Operation[T]) DoResult(
 			return err
 		},
 		encode: func() ([]byte, error) { return o.op.codec.Marshal(result.Value) },
-		decode: func(data []byte) error { return o.op.codec.Unmarshal(data, &result.Value) },
+		decode: func(data []byte) error {
+			var value T
+			if err := o.op.codec.Unmarshal(data, &value); err != nil {
+				return err
+			}
+			result.Value = value
+			return nil
+		},
 	}
 	end, err := c.do(ctx, opts)
 	result.How = end.Outcome

@@ -118,12 +118,28 @@ const (
 	Wait InFlightMode = "wait"
 	// Refuse returns an [InProgressError] at once.
 	Refuse InFlightMode = "refuse"
+	// Run takes no reservation at all: it looks for a result, runs the action if
+	// there is none, and stores the result if nobody else has the key by then. If
+	// another one's result landed first, that one is returned. Duplicates that come
+	// at the same time all run. It is for effects that bear repeating.
+	Run InFlightMode = "run"
 )
 
 // OnInFlight sets what a call does when another owner runs the action. Default
 // [Wait].
 func OnInFlight(m InFlightMode) Option {
 	return option(func(s *settings) { s.onInFlight = m })
+}
+
+// OnUnreadable sets what a call does with a stored result that its codec cannot
+// decode: a key of an encryption that is gone, a type that changed. With [Run],
+// the default, exactly one caller takes the key over from the record it saw, runs
+// the action, and its result heals the key. With [Refuse] every call gets an
+// [ErrStorage] of class encoding and nothing runs: for effects that must not
+// happen twice. A record of a newer schema version is not unreadable: it counts
+// as in flight.
+func OnUnreadable(m InFlightMode) Option {
+	return option(func(s *settings) { s.onUnreadable = m })
 }
 
 // WithMaxHold ends the renewals of an action that still runs after d: it hangs,

@@ -36,6 +36,7 @@ type settings struct {
 	codec          Codec
 	onStorageError StorageErrorMode
 	onInFlight     InFlightMode
+	onUnreadable   InFlightMode
 	maxHold        time.Duration // 0: no limit
 	cancelOnLost   bool
 	keepReserved   func(error) (time.Duration, bool) // nil: every error releases
@@ -52,6 +53,7 @@ func defaultSettings() settings {
 		codec:          JSON(),
 		onStorageError: FailOpen,
 		onInFlight:     Wait,
+		onUnreadable:   Run,
 	}
 }
 
@@ -75,7 +77,8 @@ func (s *settings) validate() error {
 		within("result size limit", s.maxResult, 1, maxMaxResult),
 		s.checkStoreTimeout(),
 		oneOf("on storage error", s.onStorageError, FailOpen, FailClosed),
-		oneOf("on in flight", s.onInFlight, Wait, Refuse),
+		oneOf("on in flight", s.onInFlight, Wait, Refuse, Run),
+		oneOf("on unreadable", s.onUnreadable, Run, Refuse),
 	}
 	if s.maxHoldSet && s.maxHold <= 0 {
 		faults = append(faults, fmt.Errorf("max hold %s: must be positive; leave WithMaxHold out for no limit", s.maxHold))

@@ -85,7 +85,9 @@ type Store interface {
 	// tombstone, or with a record whose time has run out. Taking an expired
 	// reservation is a takeover. A repeat with the token of the current
 	// reservation is the same acquisition: it replies with the same fence and
-	// the same previous owner, and starts the lease anew.
+	// the same previous owner, and starts the lease anew. With
+	// ReserveRequest.Unreadable, the completed record that is named there is free
+	// too, to exactly one caller.
 	Reserve(ctx context.Context, req ReserveRequest) (ReserveReply, error)
 
 	// Renew starts the lease anew if the reservation is still the caller's, even
@@ -116,6 +118,14 @@ type ReserveRequest struct {
 	Fingerprint Fingerprint
 	Lease       time.Duration
 	Retention   time.Duration // how long the record of a dead owner is kept past its lease
+	Unreadable  *Seen         // nil, or the completed record that the caller could not decode
+}
+
+// Seen names a record as its reader saw it, so that it is changed only while it
+// is still the same.
+type Seen struct {
+	OwnerToken string
+	Fence      int64
 }
 
 // ReserveReply says who has the key.

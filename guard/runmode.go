@@ -1,0 +1,33 @@
+package guard
+
+import "context"
+
+// The Run mode: no reservation, a look before the action and one after it.
+
+// lookUp finds a result, or lets the action run.
+func (c *call) lookUp(ctx context.Context) (Outcome, error) {
+	loaded, err := c.load(ctx)
+	if err != nil {
+		return c.storeFailed(ctx, PhaseLoad, err)
+	}
+	if loaded.Found && (loaded.Left > 0 || loaded.Record.Status == StatusUnknown) && loaded.Record.Status != StatusReleased {
+		if outcome, done, err := c.judge(ctx, ReserveReply{Record: loaded.Record, Left: loaded.Left}); done {
+			return outcome, err
+		}
+	}
+	return c.runWithout(ctx, ReasonInFlight)
+}
+
+// takeEarlier returns the result that landed while this call's action ran. If
+// there is none that can be read, the call keeps its own.
+func (c *call) takeEarlier(ctx context.Context) {
+	ctx, cancel := c.after(ctx)
+	defer cancel()
+	loaded, err := c.load(ctx)
+	if err != nil || loaded.Record.Status != StatusCompleted || c.request.Fingerprint.differs(loaded.Record.Fingerprint) {
+		return
+	}
+	if c.decoded(loaded.Record) == nil {
+		c.ran, c.executedAt = loaded.Record, loaded.Record.Updated
+	}
+}
