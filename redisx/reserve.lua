@@ -5,6 +5,9 @@
 -- ARGV[2]  details: the lines label, traceparent and fingerprint
 -- ARGV[3]  lease in microseconds
 -- ARGV[4]  life of the record in milliseconds
+-- ARGV[5]  owner token of the completed record that the caller could not decode,
+--          or an empty string
+-- ARGV[6]  fence of that record
 --
 -- Reply: { 1, lease in microseconds, the new record } when acquired, else
 -- { 0, time left in microseconds, the record that is in the way }.
@@ -14,16 +17,23 @@
 -- takeover belong to the record that is replaced.
 
 local owner, details, lease, px = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local seen_owner, seen_fence = ARGV[5], ARGV[6]
 local now = clock()
 local old = read(KEYS[1])
 local mine = old and old.owner == owner
+
+-- unreadable: of all callers that could not decode this very record, the first one
+-- takes the key; the others find its reservation.
+local function unreadable()
+  return old.status == 'completed' and old.owner == seen_owner and old.fence == seen_fence
+end
 
 -- in_the_way: a reserve that comes after its own owner's release or result is a
 -- late one, and acquires nothing.
 local function in_the_way()
   if not old then return false end
   if mine then return old.status ~= 'pending' end
-  return old.status ~= 'released' and not over(old, now)
+  return old.status ~= 'released' and not over(old, now) and not unreadable()
 end
 
 -- previous is what a takeover remembers of the owner it takes over from.

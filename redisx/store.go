@@ -75,9 +75,14 @@ func (s *Store) StoreName() string { return "redis" }
 
 // Reserve is part of [guard.Store].
 func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.ReserveReply, error) {
+	var seen guard.Seen
+	if req.Unreadable != nil {
+		seen = *req.Unreadable
+	}
 	answer, err := s.run(ctx, guard.PhaseReserve, s.scripts.reserve, req.Key,
 		escape(req.Owner.Token, ""), ownDetails(req.Owner, req.Fingerprint),
-		inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention))
+		inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention),
+		escape(seen.OwnerToken, ""), seen.Fence)
 	if err != nil {
 		return guard.ReserveReply{}, err
 	}

@@ -38,6 +38,9 @@ func faults() []fault {
 		{"a repeat is a new acquisition", wrap(withReserve(forgetsTokens)), []string{
 			"Reserve again/a repeat with the same token is the same acquisition",
 		}},
+		{"a caller that cannot decode a record takes any", wrap(withReserve(healsAny)), []string{
+			"Reserve what cannot be decoded/another result than the named one stays",
+		}},
 		{"a takeover forgets the previous owner", wrap(withReserve(forgetsPrevious)), []string{
 			"Reserve/an expired reservation is taken over and names its previous owner",
 			"Reserve again/a repeat of a takeover names the same previous owner",
@@ -200,6 +203,17 @@ func looksThenTakes(ctx context.Context, s guard.Store, req guard.ReserveRequest
 
 func forgetsTokens(ctx context.Context, s guard.Store, req guard.ReserveRequest) (guard.ReserveReply, error) {
 	req.Owner.Token = rand.Text()
+	return s.Reserve(ctx, req)
+}
+
+func healsAny(ctx context.Context, s guard.Store, req guard.ReserveRequest) (guard.ReserveReply, error) {
+	if req.Unreadable != nil {
+		found, err := s.Load(ctx, guard.LoadRequest{Key: req.Key})
+		if err != nil {
+			return guard.ReserveReply{}, err
+		}
+		req.Unreadable = &guard.Seen{OwnerToken: found.Record.Owner.Token, Fence: found.Record.Fence}
+	}
 	return s.Reserve(ctx, req)
 }
 

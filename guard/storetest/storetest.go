@@ -67,6 +67,7 @@ func Run(t *testing.T, h Harness) {
 	}{
 		{"Reserve", reserveClauses()},
 		{"Reserve again", repeatClauses()},
+		{"Reserve what cannot be decoded", healClauses()},
 		{"Fence", fenceClauses()},
 		{"Renew", renewClauses()},
 		{"Replace", replaceClauses()},
