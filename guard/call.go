@@ -12,6 +12,7 @@ import (
 type call struct {
 	op     *operation
 	key    Key
+	stored Key                         // the key as the store sees it
 	action func(context.Context) error // runs the user's action and keeps its value
 	encode func() ([]byte, error)      // of that value
 	decode func(data []byte) error     // sets the value
@@ -86,18 +87,16 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 	if c.around.within(c.op.guard, c.key) {
 		return fmt.Errorf("onceguard: operation %q: %w: use another key for the inner effect", c.op.name, ErrNestedCall)
 	}
+	c.stored = c.op.stored(c.key)
 	c.waitTo = time.Now().Add(c.op.waitBound)
 	c.request = ReserveRequest{
-		Key:       c.key,
+		Key:       c.stored,
 		Owner:     Owner{Token: newToken(), Label: c.op.label, TraceParent: c.obs.traceParent()},
 		Lease:     c.op.lease,
 		Retention: c.op.retention,
 	}
-	if !config.hasInput {
-		return nil
-	}
 	var err error
-	if c.request.Fingerprint, err = fingerprint(config.input); err != nil {
+	if c.request.Fingerprint, err = config.fingerprinted(); err != nil {
 		return fmt.Errorf("onceguard: operation %q: %w", c.op.name, err)
 	}
 	return nil
@@ -192,8 +191,8 @@ func (c *call) replay(ctx context.Context, rec Record) (Outcome, bool, error) {
 
 // decoded sets the value to a stored result.
 func (c *call) decoded(rec Record) error {
-	if rec.Encoding != c.op.codec.Encoding() {
-		return fmt.Errorf("the result was stored as %q, the codec reads %q", rec.Encoding, c.op.codec.Encoding())
+	if rec.Encoding != c.op.encoding() {
+		return fmt.Errorf("the result was stored as %q, this operation reads %q", rec.Encoding, c.op.encoding())
 	}
 	return safely(func() error { return c.decode(rec.Result) })
 }
@@ -216,12 +215,7 @@ func (c *call) heal(ctx context.Context, rec Record) (Outcome, bool, error) {
 
 // refuse tells the caller who has the key.
 func (c *call) refuse(reply ReserveReply) (Outcome, error) {
-	return OutcomeRefused, &InProgressError{
-		Operation:  c.op.name,
-		RetryAfter: reply.Left,
-		Since:      reply.Record.Created,
-		Owner:      reply.Record.Owner.Label,
-	}
+	return OutcomeRefused, inProgress(c.op.name, reply.Record, reply.Left)
 }
 
 // storeFailed decides what follows when the store failed before the action. A

@@ -6,6 +6,11 @@ import (
 	"fmt"
 )
 
+// Codecs may have a method CheckResult(ptr any) error. It gets a pointer to a
+// zero value of the operation's result type, and its error is one of
+// [NewOperation]: a codec that cannot carry the type says so at start-up.
+type resultChecker interface{ CheckResult(ptr any) error }
+
 // Codec turns results into bytes and back. It is used by many goroutines at
 // once.
 type Codec interface {
@@ -32,6 +37,78 @@ func (jsonCodec) Unmarshal(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	return dec.Decode(v)
+}
+
+// Bytes is the codec of operations whose results are []byte: they are stored as
+// they are. A nil slice is replayed as an empty one.
+func Bytes() Codec { return bytesCodec{} }
+
+type bytesCodec struct{}
+
+func (bytesCodec) Encoding() string { return "bytes" }
+
+func (bytesCodec) CheckResult(ptr any) error {
+	if _, ok := ptr.(*[]byte); !ok {
+		return fmt.Errorf("codec Bytes: results are %T, not *[]byte", ptr)
+	}
+	return nil
+}
+
+func (c bytesCodec) Marshal(v any) ([]byte, error) {
+	data, ok := v.([]byte)
+	if !ok {
+		return nil, fmt.Errorf("codec Bytes: result is %T, not []byte", v)
+	}
+	return data, nil
+}
+
+func (c bytesCodec) Unmarshal(data []byte, v any) error {
+	if err := c.CheckResult(v); err != nil {
+		return err
+	}
+	*v.(*[]byte) = append([]byte{}, data...)
+	return nil
+}
+
+// Cipher encrypts results at rest: the seam for AES-GCM, a KMS or a vault. It is
+// used by many goroutines at once. The key is given to be authenticated with the
+// result, so that a record copied under another key does not decrypt; it must not
+// be relied on to be secret.
+type Cipher interface {
+	// Name is written into each record behind the codec's, and a record with
+	// another name is not decrypted: put the version of the secret there if there
+	// are several.
+	Name() string
+	Encrypt(key Key, plaintext []byte) ([]byte, error)
+	Decrypt(key Key, ciphertext []byte) ([]byte, error)
+}
+
+// encoding names how an operation's results become bytes.
+func (s *settings) encoding() string {
+	if s.cipher == nil {
+		return s.codec.Encoding()
+	}
+	return s.codec.Encoding() + "+" + s.cipher.Name()
+}
+
+// seal turns a result into the bytes that are stored.
+func (s *settings) seal(key Key, result any) ([]byte, error) {
+	data, err := s.codec.Marshal(result)
+	if err != nil || s.cipher == nil {
+		return data, err
+	}
+	return s.cipher.Encrypt(key, data)
+}
+
+// open undoes seal.
+func (s *settings) open(key Key, data []byte, result any) error {
+	if s.cipher != nil {
+		var err error
+		if data, err = s.cipher.Decrypt(key, data); err != nil {
+			return err
+		}
+	}
+	return s.codec.Unmarshal(data, result)
 }
 
 // safely turns a panic in the user's encoding methods into an error.

@@ -49,6 +49,10 @@ func (e *InProgressError) Error() string {
 		e.Operation, ErrInProgress, e.Owner, e.Since.UTC().Format(time.RFC3339), e.RetryAfter)
 }
 
+func inProgress(operation string, held Record, left time.Duration) *InProgressError {
+	return &InProgressError{Operation: operation, RetryAfter: left, Since: held.Created, Owner: held.Owner.Label}
+}
+
 // Is matches [ErrInProgress].
 func (e *InProgressError) Is(target error) bool { return target == ErrInProgress }
 

@@ -12,6 +12,19 @@ import (
 // numbers as they were written.
 const FingerprintSHA256JSON = "sha256-json"
 
+// fingerprinted is the fingerprint that the options of a call ask for, if any.
+func (c *callConfig) fingerprinted() (Fingerprint, error) {
+	own := c.fingerprint
+	switch {
+	case own == (Fingerprint{}) && c.hasInput:
+		return fingerprint(c.input)
+	case (own.Algorithm == "") != (own.Digest == ""):
+		return own, fmt.Errorf("%w: a fingerprint needs an algorithm and a digest, got %+q", ErrInvalidInput, own)
+	default:
+		return own, nil
+	}
+}
+
 // fingerprint digests a call's input.
 func fingerprint(input any) (Fingerprint, error) {
 	var canonical []byte

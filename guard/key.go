@@ -30,6 +30,14 @@ func checkName(s string) error {
 	return nil
 }
 
+// stored is the key as the store sees it.
+func (s *settings) stored(key Key) Key {
+	if s.hashKeys {
+		return key.hashed()
+	}
+	return key
+}
+
 // newToken returns 128 random bits in hexadecimal.
 func newToken() string {
 	var b [16]byte

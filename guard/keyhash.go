@@ -17,11 +17,22 @@ const keyHashBytes = 8
 //
 // It is not a secret: who can guess a key can compute its hash.
 func KeyHash(key Key) string {
+	sum := keySum(key)
+	return hex.EncodeToString(sum[:keyHashBytes])
+}
+
+func keySum(key Key) [sha256.Size]byte {
 	buf := make([]byte, 0, 16+len(key.Operation)+len(key.Name))
 	for _, part := range []string{key.Operation, key.Name} {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(len(part)))
 		buf = append(buf, part...)
 	}
-	sum := sha256.Sum256(buf)
-	return hex.EncodeToString(sum[:keyHashBytes])
+	return sha256.Sum256(buf)
+}
+
+// hashed is the key under which a record is stored when keys are not to be read
+// there. It begins with the hash that spans and logs show.
+func (k Key) hashed() Key {
+	sum := keySum(k)
+	return Key{Operation: k.Operation, Name: "sha256-" + hex.EncodeToString(sum[:])}
 }

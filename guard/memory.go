@@ -163,6 +163,26 @@ func (m *MemoryStore) Load(ctx context.Context, req LoadRequest) (LoadReply, err
 	return LoadReply{Found: true, Record: rec.Record.copy(), Left: left(rec.Until, now)}, nil
 }
 
+// Erase implements [Eraser].
+func (m *MemoryStore) Erase(ctx context.Context, req EraseRequest) (EraseReply, error) {
+	if err := ctx.Err(); err != nil {
+		return EraseReply{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.begin()
+	rec := m.records[req.Key]
+	if rec == nil {
+		return EraseReply{Erased: true}, nil
+	}
+	if rec.Status == StatusPending && rec.Until.After(now) {
+		return EraseReply{Record: rec.Record.copy(), Left: left(rec.Until, now)}, nil
+	}
+	delete(m.records, req.Key)
+	heap.Remove(&m.expiry, rec.index)
+	return EraseReply{Erased: true}, nil
+}
+
 func left(until, now time.Time) time.Duration { return max(until.Sub(now), 0) }
 
 // begin reads the clock and drops the records whose time has come.

@@ -8,8 +8,8 @@ import (
 // Phase is a step of the protocol.
 type Phase string
 
-// The phases of a call. Load is the look at a record while a call waits; it is
-// part of the wait phase and named only in storage errors.
+// The phases of a call. Load, the look at a record while a call waits, and erase,
+// which is no part of a call, are named only in storage errors.
 const (
 	PhaseReserve Phase = "reserve"
 	PhaseWait    Phase = "wait"
@@ -17,6 +17,7 @@ const (
 	PhaseReplace Phase = "replace"
 	PhaseRelease Phase = "release"
 	PhaseLoad    Phase = "load"
+	PhaseErase   Phase = "erase"
 )
 
 // Outcome is how a call ended. Every call has exactly one.

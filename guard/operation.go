@@ -26,14 +26,14 @@ type operation struct {
 // must stay the same over releases and take few values. Every fault in the name
 // and the options is reported, joined in one error.
 func NewOperation[T any](g *Guard, name string, opts ...OperationOption) (*Operation[T], error) {
-	op, err := g.operation(name, opts)
+	op, err := g.operation(name, opts, new(T))
 	if err != nil {
 		return nil, fmt.Errorf("onceguard: new operation %q: %w", name, err)
 	}
 	return &Operation[T]{op: op}, nil
 }
 
-func (g *Guard) operation(name string, opts []OperationOption) (*operation, error) {
+func (g *Guard) operation(name string, opts []OperationOption, result any) (*operation, error) {
 	if g == nil {
 		return nil, errors.New("guard is nil: make one with New")
 	}
@@ -50,6 +50,9 @@ func (g *Guard) operation(name string, opts []OperationOption) (*operation, erro
 		faults = append(faults, fmt.Errorf("name: %w", err))
 	}
 	faults = append(faults, op.resolve())
+	if codec, ok := op.codec.(resultChecker); ok {
+		faults = append(faults, codec.CheckResult(result))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
@@ -114,15 +117,15 @@ func (o *Operation[T]) DoResult(
 	}
 	c := &call{
 		op:  o.op,
-		key: Key{Operation: o.op.name, Name: key},
+		key: Key{o.op.name, key},
 		action: func(ctx context.Context) (err error) {
 			result.Value, err = action(ctx)
 			return err
 		},
-		encode: func() ([]byte, error) { return o.op.codec.Marshal(result.Value) },
+		encode: func() ([]byte, error) { return o.op.seal(Key{o.op.name, key}, result.Value) },
 		decode: func(data []byte) error {
 			var value T
-			if err := o.op.codec.Unmarshal(data, &value); err != nil {
+			if err := o.op.open(Key{o.op.name, key}, data, &value); err != nil {
 				return err
 			}
 			result.Value = value

@@ -25,8 +25,9 @@ type guardConfig struct {
 }
 
 type callConfig struct {
-	hasInput bool
-	input    any
+	hasInput    bool
+	input       any
+	fingerprint Fingerprint
 }
 
 type option func(*settings)
@@ -90,6 +91,22 @@ func WithMaxResultBytes(n int) Option {
 // share an operation need the same codec.
 func WithCodec(c Codec) Option {
 	return option(func(s *settings) { s.codec = c })
+}
+
+// WithCipher encrypts results at rest, after the codec and before the store. All
+// processes that share an operation need the same one; a result that it cannot
+// decrypt is unreadable, see [OnUnreadable]. Default: results are stored as the
+// codec leaves them.
+func WithCipher(c Cipher) Option {
+	return option(func(s *settings) { s.cipher, s.cipherSet = c, true })
+}
+
+// WithHashedKeys stores keys as their SHA-256, so that the store shows none: for
+// keys that name a person. The stored name is "sha256-" and 64 hexadecimal
+// digits, of which the first 16 are the [KeyHash] of spans and logs. All
+// processes that share an operation need the same setting.
+func WithHashedKeys() Option {
+	return option(func(s *settings) { s.hashKeys = true })
 }
 
 // StorageErrorMode says what a call does when the store fails before the action.
@@ -179,4 +196,12 @@ func WithEnabled(f func() bool) Option {
 // its own. Default: no fingerprint, nothing is compared.
 func WithInput(input any) CallOption {
 	return callOption(func(c *callConfig) { c.hasInput, c.input = true, input })
+}
+
+// WithFingerprint gives a digest of the call's input that the caller made, for
+// input that has no JSON form or is large. Fingerprints are compared only with
+// those of the same algorithm, so give an own one a name of its own. It takes the
+// place of [WithInput].
+func WithFingerprint(f Fingerprint) CallOption {
+	return callOption(func(c *callConfig) { c.fingerprint = f })
 }

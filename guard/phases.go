@@ -42,7 +42,7 @@ func (c *call) reserve(ctx context.Context) (ReserveReply, error) {
 func (c *call) load(ctx context.Context) (LoadReply, error) {
 	bounded, cancel := c.before(ctx)
 	defer cancel()
-	reply, err := c.op.store.Load(bounded, LoadRequest{Key: c.key})
+	reply, err := c.op.store.Load(bounded, LoadRequest{Key: c.stored})
 	if err != nil {
 		c.failed(ctx, PhaseLoad, err)
 	}
@@ -54,7 +54,7 @@ func (c *call) renew(ctx context.Context, own Record, lease time.Duration) (Rene
 	bounded, cancel := c.after(ctx)
 	defer cancel()
 	reply, err := c.op.store.Renew(bounded, RenewRequest{
-		Key: c.key, Record: own, Lease: lease, Retention: c.op.retention,
+		Key: c.stored, Record: own, Lease: lease, Retention: c.op.retention,
 	})
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseRenew, err))
@@ -69,7 +69,7 @@ func (c *call) replace(ctx context.Context, result []byte) (ReplaceReply, error)
 	bounded, cancel := c.after(ctx)
 	defer cancel()
 	reply, err := c.op.store.Replace(bounded, ReplaceRequest{
-		Key: c.key, Record: c.own, Encoding: c.op.codec.Encoding(), Result: result,
+		Key: c.stored, Record: c.own, Encoding: c.op.encoding(), Result: result,
 		Lease: c.op.lease, Retention: c.op.retention,
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *call) release(ctx context.Context) {
 	ctx, phase := c.obs.phase(ctx, PhaseRelease)
 	bounded, cancel := c.after(ctx)
 	defer cancel()
-	reply, err := c.op.store.Release(bounded, ReleaseRequest{Key: c.key, Record: own, Lease: c.op.lease})
+	reply, err := c.op.store.Release(bounded, ReleaseRequest{Key: c.stored, Record: own, Lease: c.op.lease})
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseRelease, err))
 		return

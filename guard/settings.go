@@ -34,6 +34,8 @@ type settings struct {
 	waitBound      time.Duration
 	maxResult      int
 	codec          Codec
+	cipher         Cipher // nil: no encryption
+	hashKeys       bool
 	onStorageError StorageErrorMode
 	onInFlight     InFlightMode
 	onUnreadable   InFlightMode
@@ -42,7 +44,7 @@ type settings struct {
 	keepReserved   func(error) (time.Duration, bool) // nil: every error releases
 	enabled        func() bool                       // nil: always
 
-	storeTimeoutSet, waitBoundSet, maxHoldSet bool
+	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet bool
 }
 
 func defaultSettings() settings {
@@ -82,6 +84,9 @@ func (s *settings) validate() error {
 	}
 	if s.maxHoldSet && s.maxHold <= 0 {
 		faults = append(faults, fmt.Errorf("max hold %s: must be positive; leave WithMaxHold out for no limit", s.maxHold))
+	}
+	if s.cipherSet && (s.cipher == nil || s.cipher.Name() == "") {
+		faults = append(faults, errors.New("cipher is nil or has no name: leave WithCipher out for no encryption"))
 	}
 	if s.codec == nil {
 		faults = append(faults, errors.New("codec is nil: leave WithCodec out for JSON"))

@@ -212,3 +212,24 @@ type LoadReply struct {
 	Record Record
 	Left   time.Duration // time until Record.Until on the store's clock, 0 when past
 }
+
+// Eraser is an ability that a [Store] may have: it forgets a key for good.
+// [Operation.Erase] needs it.
+type Eraser interface {
+	// Erase drops the record, whatever it holds, unless it is a reservation whose
+	// lease runs or a record that cannot be read.
+	Erase(ctx context.Context, req EraseRequest) (EraseReply, error)
+}
+
+// EraseRequest names the record to drop.
+type EraseRequest struct {
+	Key Key
+}
+
+// EraseReply says whether the key is without a record now, and else what is in
+// the way.
+type EraseReply struct {
+	Erased bool
+	Record Record        // in the way when not Erased
+	Left   time.Duration // of it, as in [LoadReply]
+}

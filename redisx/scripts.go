@@ -20,10 +20,12 @@ var (
 	releaseLua string
 	//go:embed load.lua
 	loadLua string
+	//go:embed erase.lua
+	eraseLua string
 )
 
 type scripts struct {
-	reserve, renew, replace, release, load *redis.Script
+	reserve, renew, replace, release, load, erase *redis.Script
 }
 
 func newScripts() scripts {
@@ -34,5 +36,6 @@ func newScripts() scripts {
 		replace: script(replaceLua),
 		release: script(releaseLua),
 		load:    script(loadLua),
+		erase:   script(eraseLua),
 	}
 }

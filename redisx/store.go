@@ -35,7 +35,10 @@ type Store struct {
 	scripts scripts
 }
 
-var _ guard.Store = (*Store)(nil)
+var (
+	_ guard.Store  = (*Store)(nil)
+	_ guard.Eraser = (*Store)(nil)
+)
 
 // New makes a store on a client of go-redis. The client stays the caller's: to
 // configure (set ContextTimeoutEnabled, see the package comment), to share and
@@ -187,6 +190,26 @@ func (s *Store) Load(ctx context.Context, req guard.LoadRequest) (guard.LoadRepl
 		return guard.LoadReply{}, failure(guard.PhaseLoad, err)
 	}
 	return guard.LoadReply{Found: true, Record: rec, Left: left}, nil
+}
+
+// Erase is part of [guard.Eraser].
+func (s *Store) Erase(ctx context.Context, req guard.EraseRequest) (guard.EraseReply, error) {
+	answer, err := s.run(ctx, guard.PhaseErase, s.scripts.erase, req.Key)
+	if err != nil {
+		return guard.EraseReply{}, err
+	}
+	erased, err := answer.integer(0)
+	if err != nil {
+		return guard.EraseReply{}, failure(guard.PhaseErase, err)
+	}
+	if erased == 1 {
+		return guard.EraseReply{Erased: true}, nil
+	}
+	rec, left, err := answer.record()
+	if err != nil {
+		return guard.EraseReply{}, failure(guard.PhaseErase, err)
+	}
+	return guard.EraseReply{Record: rec, Left: left}, nil
 }
 
 // claimOf is the record as its owner last saw it, as the scripts take it.

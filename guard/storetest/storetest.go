@@ -74,6 +74,7 @@ func Run(t *testing.T, h Harness) {
 		{"Replace without a reservation", orphanClauses()},
 		{"Release", releaseClauses()},
 		{"Load", loadClauses()},
+		{"Erase", eraseClauses()},
 		{"Keys", keyClauses()},
 		{"Records", recordClauses()},
 		{"Unreadable", unreadableClauses()},

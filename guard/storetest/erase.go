@@ -1,0 +1,68 @@
+package storetest
+
+import "github.com/onceguard/onceguard/guard"
+
+// eraseClauses hold for a store that is a [guard.Eraser].
+func eraseClauses() []clause {
+	return []clause{
+		{"a result is forgotten", func(e *env) {
+			e.completed()
+			e.wantErased()
+			if rec := e.acquire(newOwner()); rec.Attempt != 1 {
+				e.Errorf("attempt %d after an erasure, want 1", rec.Attempt)
+			}
+		}},
+		{"a key without a record is erased already", func(e *env) { e.wantErased() }},
+		{"an expired reservation and a tombstone are forgotten", func(e *env) {
+			e.dies()
+			e.wantErased()
+			e.wantRelease(e.acquire(newOwner()), true)
+			e.wantErased()
+		}},
+		{"a live reservation stays and is named", func(e *env) {
+			live := e.acquire(newOwner())
+			e.unchanged(func() {
+				reply := e.erase()
+				if reply.Erased {
+					e.Fatal("a live reservation was erased")
+				}
+				e.same(reply.Record, live)
+				e.wantLeft(reply.Left, longLease)
+			})
+		}},
+		{"the fence goes on growing after an erasure", func(e *env) {
+			before := e.completed().Fence
+			e.wantErased()
+			e.higher(e.acquire(newOwner()).Fence, before)
+		}},
+		{"a record that cannot be read stays", func(e *env) {
+			e.spoiled()
+			e.unchanged(func() {
+				if e.erase().Erased {
+					e.Error("a record that may be a newer version's was erased")
+				}
+			})
+		}},
+	}
+}
+
+func (e *env) erase() guard.EraseReply {
+	e.Helper()
+	eraser, ok := e.store.(guard.Eraser)
+	if !ok {
+		e.Skip("the store cannot erase")
+	}
+	reply, err := eraser.Erase(e.ctx(), guard.EraseRequest{Key: e.key})
+	e.check("erase", err)
+	return reply
+}
+
+func (e *env) wantErased() {
+	e.Helper()
+	if reply := e.erase(); !reply.Erased {
+		e.Fatalf("not erased: a %s record is in the way", reply.Record.Status)
+	}
+	if e.load().Found {
+		e.Error("the record is still there")
+	}
+}
