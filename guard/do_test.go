@@ -206,7 +206,7 @@ func TestCase_K2_KeysThatAreRefusedAndKeysThatAreNot(t *testing.T) {
 	}
 }
 
-func TestDo_ExpiredContextReservesNothing(t *testing.T) {
+func TestCase_L7_AContextWhoseDeadlineIsNowIsExpired(t *testing.T) {
 	store := newFaultyStore()
 	op, rec := newOp[int](t, store)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
@@ -249,26 +249,39 @@ func TestDo_NilArgumentsAreErrors(t *testing.T) {
 	}
 }
 
-func TestDo_UnstorableResultIsReturnedAndFreesTheKey(t *testing.T) {
+func TestCase_R2_AResultThatDoesNotEncodeIsReturnedAndFreesTheKey(t *testing.T) {
 	for name, value := range map[string]any{
 		"channel": make(chan int), "function": func() {}, "NaN inside": map[string]any{"x": []any{nan()}},
-		"panicking encoder": panicker{}, "too large": strings.Repeat("x", 200),
+		"panicking encoder": panicker{},
 	} {
-		t.Run(name, func(t *testing.T) {
-			store := guard.NewMemoryStore()
-			op, rec := newOp[any](t, store, guard.WithMaxResultBytes(100))
-			got, err := op.Do(t.Context(), "k", func(context.Context) (any, error) { return value, nil })
-			if err != nil || got == nil {
-				t.Fatalf("got %v, %v; want the value", got, err)
-			}
-			if status := load(t, store, "k").Record.Status; status != guard.StatusReleased {
-				t.Errorf("record is %q, want released", status)
-			}
-			if rec.count(guard.EventUnstored) != 1 {
-				t.Error("an unstored result must be counted")
-			}
-		})
+		t.Run(name, func(t *testing.T) { wantUnstored(t, value, guard.ReasonEncoding) })
 	}
+}
+
+func TestCase_R4_AResultOverTheLimitIsReturnedAndFreesTheKey(t *testing.T) {
+	wantUnstored(t, strings.Repeat("x", 20<<20), guard.ReasonTooLarge)
+}
+
+func wantUnstored(t *testing.T, value any, reason string) {
+	t.Helper()
+	store := guard.NewMemoryStore()
+	op, rec := newOp[any](t, store)
+	got, err := op.Do(t.Context(), "k", func(context.Context) (any, error) { return value, nil })
+	if err != nil || got == nil {
+		t.Fatalf("got %v, %v; want the value", got, err)
+	}
+	if status := load(t, store, "k").Record.Status; status != guard.StatusReleased {
+		t.Errorf("record is %q, want released", status)
+	}
+	if rec.count(guard.EventUnstored) != 1 {
+		t.Error("an unstored result must be counted")
+	}
+	for _, e := range rec.events {
+		if e.Kind == guard.EventUnstored && e.Reason != reason {
+			t.Errorf("reason %q, want %q", e.Reason, reason)
+		}
+	}
+	rec.wantOutcomes(t, guard.OutcomeExecuted)
 }
 
 type panicker struct{}

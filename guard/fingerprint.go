@@ -27,8 +27,18 @@ func (c *callConfig) fingerprinted() (Fingerprint, error) {
 
 // fingerprint digests a call's input.
 func fingerprint(input any) (Fingerprint, error) {
-	var canonical []byte
-	err := safely(func() error {
+	text, err := canonical(input)
+	if err != nil {
+		return Fingerprint{}, fmt.Errorf("%w: no fingerprint: the input has no JSON form: %w", ErrInvalidInput, err)
+	}
+	sum := sha256.Sum256(text)
+	return Fingerprint{Algorithm: FingerprintSHA256JSON, Digest: hex.EncodeToString(sum[:])}, nil
+}
+
+// canonical is the input as JSON with sorted object keys, no white space and
+// numbers as they were written.
+func canonical(input any) (text []byte, err error) {
+	err = safely(func() error {
 		raw, err := json.Marshal(input)
 		if err != nil {
 			return err
@@ -37,14 +47,10 @@ func fingerprint(input any) (Fingerprint, error) {
 		if err := JSON().Unmarshal(raw, &tree); err != nil {
 			return err
 		}
-		canonical, err = json.Marshal(tree)
+		text, err = json.Marshal(tree)
 		return err
 	})
-	if err != nil {
-		return Fingerprint{}, fmt.Errorf("%w: no fingerprint: the input has no JSON form: %w", ErrInvalidInput, err)
-	}
-	sum := sha256.Sum256(canonical)
-	return Fingerprint{Algorithm: FingerprintSHA256JSON, Digest: hex.EncodeToString(sum[:])}, nil
+	return text, err
 }
 
 // differs reports whether two fingerprints can be compared and are not the same.

@@ -162,7 +162,7 @@ func TestRefuse_SaysWhoHasTheKeyAndWhenToAskAgain(t *testing.T) {
 	})
 }
 
-func TestWait_HolderFailsAndExactlyOneOfThreeTakesOver(t *testing.T) {
+func TestCase_W7_TheHolderFailsAndExactlyOneOfThreeTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, _ := newOp[int](t, guard.NewMemoryStore())
 		c := counter{before: func(run int) error {
@@ -197,7 +197,7 @@ func TestWait_HolderFailsAndExactlyOneOfThreeTakesOver(t *testing.T) {
 	})
 }
 
-func TestWait_DeadOwnersKeyIsTakenOverWhenItsLeaseEnds(t *testing.T) {
+func TestCase_W6_TheHoldersLeaseIsItsOwnSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := guard.NewMemoryStore()
 		reserveAs(t, store, "dead")
@@ -232,7 +232,7 @@ func reserveAs(t *testing.T, store guard.Store, label string) guard.ReserveReply
 	return reply
 }
 
-func TestWait_TheBoundIsItsOwnSetting(t *testing.T) {
+func TestCase_W6_TheWaitBoundIsItsOwnSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore(), guard.WithWaitBound(3*time.Second))
 		first := start(op, t.Context(), "order-1", slow(10*time.Second).act)
@@ -250,7 +250,7 @@ func TestWait_TheBoundIsItsOwnSetting(t *testing.T) {
 	})
 }
 
-func TestWait_CallerThatLeavesIsCanceledAtOnce(t *testing.T) {
+func TestCase_W6_TheWaitersDeadlineIsItsOwnSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore())
 		first := start(op, t.Context(), "order-1", slow(10*time.Second).act)
@@ -342,7 +342,7 @@ func TestWait_ItsOwnGhostIsRecognised(t *testing.T) {
 	})
 }
 
-func TestWait_RecordOfANewerVersionIsInFlight(t *testing.T) {
+func TestCase_K9_ARecordOfANewerVersionIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, unknownStore{guard.NewMemoryStore()}, guard.WithWaitBound(2*time.Second))
 		var c counter

@@ -134,7 +134,7 @@ func TestCase_L5_SameProcessAcquiresAgainWithANewToken(t *testing.T) {
 	})
 }
 
-func TestLease_TwoRenewalErrorsThenSuccessIsNotLost(t *testing.T) {
+func TestCase_L2_TwoRenewalErrorsThenSuccessIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		op, rec := newOp[int](t, store)
@@ -153,7 +153,7 @@ func TestLease_TwoRenewalErrorsThenSuccessIsNotLost(t *testing.T) {
 	})
 }
 
-func TestLease_AWholeLeaseOfErrorsIsLostReportedExactlyOnce(t *testing.T) {
+func TestCase_L2_AWholeLeaseOfErrorsIsLostReportedExactlyOnce(t *testing.T) {
 	for name, f := range map[string]fault{"fails": fails, "hangs": hangs} {
 		synctest.Test(t, func(t *testing.T) {
 			store := newFaultyStore()
