@@ -31,15 +31,8 @@ func storagePhases() []guard.Phase {
 	}
 }
 
-// Reasons that guard will give once a call can run beside another owner and once
-// a guard can be switched off.
-const (
-	reasonInFlight = "in_flight"
-	reasonDisabled = "disabled"
-)
-
 func unguardedReasons() []string {
-	return []string{guard.ReasonStorage, reasonInFlight, reasonDisabled}
+	return []string{guard.ReasonStorage, guard.ReasonInFlight, guard.ReasonDisabled}
 }
 
 func unstoredReasons() []string {

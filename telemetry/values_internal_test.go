@@ -75,9 +75,9 @@ func TestValues_EveryConstantOfGuardHasItsSeries(t *testing.T) {
 	for prefix, known := range map[string][]string{
 		"Outcome": texts(guard.Outcomes()...),
 		"Class":   texts(guard.ErrorClasses()...),
-		"Phase":   append(texts(timed[:]...), texts(storagePhases()...)...),
+		"Phase":   append(append(texts(timed[:]...), texts(storagePhases()...)...), string(guard.PhaseErase)), // erase is no part of a call
 		"Renew":   renewalResults(),
-		"Reason":  append(append(unguardedReasons(), unstoredReasons()...), guard.ReasonTaken, guard.ReasonExpired),
+		"Reason":  append(append(unguardedReasons(), unstoredReasons()...), guard.ReasonTaken, guard.ReasonExpired, guard.ReasonMaxHold),
 	} {
 		for _, value := range guardConstants(t, prefix) {
 			if !slices.Contains(known, value) {
