@@ -15,6 +15,9 @@ func (c *call) lookUp(ctx context.Context) (Outcome, error) {
 			return outcome, err
 		}
 	}
+	if ctx.Err() != nil {
+		return c.canceled(ctx)
+	}
 	return c.runWithout(ctx, ReasonInFlight)
 }
 
