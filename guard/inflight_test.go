@@ -250,6 +250,19 @@ func TestCase_W6_TheWaitBoundIsItsOwnSetting(t *testing.T) {
 	})
 }
 
+func TestWait_OneLastReserveAtTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := guard.NewMemoryStore()
+		reserveAs(t, store, "dead")
+		op, rec := newOp[int](t, store, guard.WithWaitBound(2*time.Second))
+		time.Sleep(lease - 2*time.Second) // the lease ends at the very moment of the bound
+		if _, err := op.Do(t.Context(), "order-1", new(counter).act); err != nil {
+			t.Errorf("got %v, want the key", err)
+		}
+		rec.wantOutcomes(t, guard.OutcomeExecuted)
+	})
+}
+
 func TestCase_W6_TheWaitersDeadlineIsItsOwnSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore())

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -45,6 +46,26 @@ func TestRetention_ARunAfterItsEndIsNoTakeover(t *testing.T) {
 		for _, e := range rec.events {
 			if e.Kind == guard.EventAcquired && e.Record.TookOver != nil {
 				t.Error("a result whose retention is over was taken for a dead owner's reservation")
+			}
+		}
+	})
+}
+
+func TestMemoryStore_TheFenceGrowsWhenTheClockStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		op, _ := newOp[int64](t, guard.NewMemoryStore())
+		var last int64
+		for range 5 {
+			_, err := op.Do(t.Context(), "k", func(ctx context.Context) (int64, error) {
+				l, _ := guard.LeaseFromContext(ctx)
+				if l.Fence() <= last {
+					t.Errorf("fence %d after %d", l.Fence(), last)
+				}
+				last = l.Fence()
+				return 0, errStoreDown // so that the key is free again, at the same moment
+			})
+			if err == nil {
+				t.Fatal("want the action's error")
 			}
 		}
 	})

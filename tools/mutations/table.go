@@ -1,0 +1,156 @@
+package main
+
+// mutation is a fault in the protocol and the test that must notice it.
+type mutation struct {
+	name string
+	file string
+	from string // occurs once
+	to   string
+	pkg  string
+	test string // a regular expression, as for go test -run
+}
+
+const (
+	contract = "^TestMemoryStore_KeepsTheContract$"
+	redis    = "^TestStore_KeepsTheContract$"
+)
+
+func mutations() []mutation {
+	return append(protocol(), stores()...)
+}
+
+// protocol breaks the calls.
+func protocol() []mutation {
+	return []mutation{
+		{
+			"no join before replace", "guard/lease.go",
+			"	case <-h.done:\n		h.c.own = h.own\n", "	default:\n",
+			"guard", "^TestLease_ARenewalOnTheWireLandsBeforeTheResult$",
+		},
+		{
+			"a new token per reserve", "guard/phases.go",
+			"	c.sent = time.Now()\n", "	c.sent = time.Now()\n	c.request.Owner.Token = newToken()\n",
+			"guard", "^TestWait_ItsOwnGhostIsRecognised$",
+		},
+		{
+			"wait without re-check", "guard/wait.go",
+			"	reply, err := w.c.reserve(ctx)\n",
+			"	if !last {\n		return ReserveReply{Acquired: true, Record: w.c.unconfirmed()}, \"\", nil\n	}\n	reply, err := w.c.reserve(ctx)\n",
+			"guard", "^TestCase_W7_",
+		},
+		{
+			"fingerprint after in-flight", "guard/call.go",
+			"	case c.request.Fingerprint.differs(rec.Fingerprint):\n",
+			"	case rec.Status == StatusCompleted && c.request.Fingerprint.differs(rec.Fingerprint):\n",
+			"guard", "^TestCase_W5_",
+		},
+		{
+			"lease end on the caller's clock", "guard/lease.go",
+			"h.own.Until, h.lastOK, h.retry = reply.Until, sent, 0", "h.own.Until, h.lastOK, h.retry = sent.Add(h.c.op.lease), sent, 0",
+			"guard", "^TestCase_L9_",
+		},
+		{
+			"FailClosed that runs on a read error", "guard/call.go",
+			"	if c.op.onStorageError == FailClosed {\n", "	if c.op.onStorageError == FailClosed && phase != PhaseLoad {\n",
+			"guard", "^TestTable_|^TestWait_AfterTheLease",
+		},
+		{
+			"a waiter that runs on a blip", "guard/wait.go",
+			"		if ctx.Err() == nil && !atBound && time.Now().Before(w.leaseEnd) {\n", "		if false {\n",
+			"guard", "^TestWait_BlipsOfTheStore",
+		},
+		{
+			"the result is stored on the caller's context", "guard/phases.go",
+			"context.WithTimeout(context.WithoutCancel(ctx), c.op.storeTimeout)", "context.WithTimeout(ctx, c.op.storeTimeout)",
+			"guard", "^TestCase_R5_",
+		},
+		{
+			"a panic leaves the key reserved", "guard/call.go",
+			"	if actionErr != nil {\n		if !c.keep", "	if actionErr == ErrActionUnwound {\n		return\n	}\n	if actionErr != nil {\n		if !c.keep",
+			"guard", "^TestCase_R8_",
+		},
+		{
+			"no last reserve at the wait bound", "guard/wait.go",
+			"	reply, phase, err := w.ask(ctx, phaseCtx, atBound)\n",
+			"	if atBound {\n		outcome, err := w.c.refuse(w.seen)\n		return outcome, true, err\n	}\n	reply, phase, err := w.ask(ctx, phaseCtx, atBound)\n",
+			"guard", "^TestWait_OneLastReserveAtTheBound$",
+		},
+		{
+			"a renewal that fails ends the renewals", "guard/lease.go",
+			"			next = h.failed(ctx, sent)\n", "			return\n",
+			"guard", "^TestCase_L2_",
+		},
+		{
+			"a lost reserve is not given back", "guard/call.go",
+			"	if c.unknown {\n", "	if false {\n",
+			"guard", "^TestStorage_FailClosedRetryDoesNotMeetItsOwnGhost$",
+		},
+	}
+}
+
+// stores breaks the two stores.
+func stores() []mutation {
+	return []mutation{
+		{
+			"release without owner check", "guard/memory.go",
+			"if old.Owner.Token != req.Record.Owner.Token || old.Status == StatusCompleted {", "if old.Status == StatusCompleted {",
+			"guard", "^TestCase_L4_",
+		},
+		{
+			"replace without condition", "guard/memory.go",
+			"			return ReplaceReply{Status: ReplaceStale}, nil\n", "",
+			"guard", "^TestCase_L5_",
+		},
+		{
+			"blind renewal", "guard/memory.go",
+			"	case old != nil && old.Status == StatusPending && old.Owner.Token == req.Record.Owner.Token:\n		next, status = old.Record, RenewOK\n",
+			"	case old != nil:\n		next, status = req.Record, RenewOK\n",
+			"guard", "^TestCase_L3_",
+		},
+		{
+			"put-back without the time condition", "guard/memory.go",
+			"	case old == nil && now.Before(req.Record.Until):\n", "	case old == nil:\n",
+			"guard", "^TestCase_L9_",
+		},
+		{
+			"no tombstone", "guard/memory.go",
+			"	m.put(req.Key, next, next.Until)\n", "	m.put(req.Key, next, now)\n",
+			"guard/storetest", contract,
+		},
+		{
+			"a fence that follows the clock alone", "guard/memory.go",
+			"next.Fence, next.Attempt = max(old.Fence+1, next.Fence), old.Attempt+1", "next.Attempt = old.Attempt + 1",
+			"guard", "^TestMemoryStore_TheFenceGrowsWhenTheClockStandsStill$",
+		},
+		{
+			"Redis: release without owner check", "redisx/release.lua",
+			"elseif old.owner ~= ARGV[1] or old.status == 'completed' then", "elseif old.status == 'completed' then",
+			"redisx", redis,
+		},
+		{
+			"Redis: replace without condition", "redisx/replace.lua",
+			"elseif not old or (not mine and (old.status == 'released' or over(old, now))) then", "elseif true then",
+			"redisx", redis,
+		},
+		{
+			"Redis: blind renewal", "redisx/renew.lua",
+			"if old and old.status == 'pending' and old.owner == ARGV[1] then", "if old then",
+			"redisx", redis,
+		},
+		{
+			"Redis: put-back without the time condition", "redisx/renew.lua",
+			"elseif not old and now < tonumber(ARGV[6]) then", "elseif not old then",
+			"redisx", redis,
+		},
+		{
+			"Redis: no tombstone", "redisx/release.lua",
+			"write(KEYS[1], record, now, ARGV[7])", "redis.call('DEL', KEYS[1])",
+			"redisx", redis,
+		},
+		{
+			"Redis: a fence that loses digits", "redisx/common.lua",
+			"  return string.format('%.0f', math.min(number, LIMIT))", "  return tostring(math.min(number, LIMIT))",
+			"redisx", redis,
+		},
+	}
+}
