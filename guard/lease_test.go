@@ -140,7 +140,7 @@ func TestCase_L2_TwoRenewalErrorsThenSuccessIsNotLost(t *testing.T) {
 		op, rec := newOp[int](t, store)
 		store.set(fails, guard.PhaseRenew)
 		call := start(op, t.Context(), "order-1", slow(time.Minute).act)
-		time.Sleep(21 * time.Second) // the renewals at 10 and at 20 s have failed
+		time.Sleep(20*time.Second + 300*time.Millisecond) // the renewals at 10 and at 20 s have failed
 		store.set(nil, guard.PhaseRenew)
 		if r := <-call; r.err != nil || r.Stale {
 			t.Errorf("got %+v", r)
