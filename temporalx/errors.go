@@ -29,6 +29,12 @@ const (
 	// TypeInvalidInput means that the arguments have no JSON form and so cannot be
 	// compared. It is not retried.
 	TypeInvalidInput = "onceguard.InvalidInput"
+	// TypeNestedCall means that an activity guarded its own key once more inside
+	// itself. It is not retried.
+	TypeNestedCall = "onceguard.NestedCall"
+	// TypeDraining means that the guard of this worker shuts down. It is retried,
+	// by another worker.
+	TypeDraining = "onceguard.Draining"
 )
 
 // minRetryDelay keeps a lease that is about to end from becoming no delay,
@@ -55,6 +61,10 @@ func toTemporal(err error) error {
 		return final("not run: there is no valid key", TypeInvalidKey, err)
 	case errors.Is(err, guard.ErrInvalidInput):
 		return final("not run: the arguments cannot be compared", TypeInvalidInput, err)
+	case errors.Is(err, guard.ErrNestedCall):
+		return final("not run: the activity has this key already", TypeNestedCall, err)
+	case errors.Is(err, guard.ErrDraining):
+		return temporal.NewApplicationErrorWithCause("not run: the worker shuts down", TypeDraining, err)
 	default:
 		return err
 	}

@@ -58,7 +58,8 @@ func newOperations(g *guard.Guard, codec guard.Codec, rules []Rule) (operations,
 }
 
 func newGuarded(g *guard.Guard, codec guard.Codec, rule Rule) (*guarded, error) {
-	options := append(append([]guard.OperationOption(nil), rule.Options...), guard.WithCodec(codec))
+	// A converter or codec that fails on a stored result is no reason to run again.
+	options := append(append([]guard.OperationOption{guard.OnUnreadable(guard.Refuse)}, rule.Options...), guard.WithCodec(codec))
 	op, err := guard.NewOperation[outcome](g, rule.Activity, options...)
 	if err != nil {
 		return nil, err
