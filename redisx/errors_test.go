@@ -237,7 +237,7 @@ func TestWithContext_LeavesTheServersWordAlone(t *testing.T) {
 }
 
 // lateContext is a context in the moment between its deadline and its end.
-type lateContext struct{ context.Context }
+type lateContext struct{ context.Context } //nolint:containedctx // it is a context itself
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Microsecond), true }
 
