@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+)
+
+const (
+	readyPoll     = 50 * time.Millisecond // between two looks at a server that starts
+	buildPatience = 10 * time.Second      // a build that was done before takes less
+	buildSign     = 10 * time.Second      // between two signs of life of the build
+)
+
+// findTemporal returns the path of the Temporal CLI: the one that the
+// environment names, the one on the PATH, or the one that the repository pins,
+// which is built into the Go build cache the first time.
+func findTemporal(ctx context.Context, f *family) (string, error) {
+	if path := os.Getenv("ONCEGUARD_TEMPORAL"); path != "" {
+		return exec.LookPath(path)
+	}
+	if path, err := exec.LookPath("temporal"); err == nil {
+		return path, nil
+	}
+	dir, err := pinnedTemporalModule()
+	if err != nil {
+		return "", err
+	}
+	f.console.say("Temporal: no temporal on the PATH; taking the one that tools/temporal pins, from the Go build cache")
+	var path string
+	build, err := f.start(program{
+		name: "go", path: "go", args: []string{"tool", "-n", "temporal"}, dir: dir,
+		env: []string{"GOWORK=off", "GOFLAGS=-buildvcs=false"}, answer: func(line string) { path = line },
+	})
+	if err != nil {
+		return "", err
+	}
+	stopSigns := signsOfLife(f.console)
+	defer stopSigns()
+	if err := build.finish(ctx); err != nil {
+		return "", fmt.Errorf("build the pinned Temporal CLI: %w", err)
+	}
+	return path, nil
+}
+
+// pinnedTemporalModule looks for tools/temporal above the working directory.
+func pinnedTemporalModule() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		module := filepath.Join(dir, "tools", "temporal")
+		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+			return module, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no temporal on the PATH and no tools/temporal above the working directory: " +
+				"run the demo inside the repository, or set ONCEGUARD_TEMPORAL to the path of the Temporal CLI")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// signsOfLife says, while a build goes on, that it does.
+func signsOfLife(con *console) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		start := time.Now()
+		next := time.After(buildPatience)
+		for first := true; ; first = false {
+			select {
+			case <-done:
+				return
+			case <-next:
+			}
+			if first {
+				con.say("Temporal: it is not there yet and is built now, once; that takes a few minutes")
+			} else {
+				con.say("Temporal: still building, %s so far", time.Since(start).Round(time.Second))
+			}
+			next = time.After(buildSign)
+		}
+	}()
+	return func() { close(done) }
+}
+
+// startTemporal starts a dev server that keeps everything in memory. It does
+// what the SDK's testsuite.StartDevServer does, which has no way to tie the
+// server's life to ours and leaves it behind when the start is interrupted.
+func (d *demo) startTemporal(ctx context.Context, path string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	d.temporalAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	server, err := d.family.start(program{
+		name: "temporal", path: path, quiet: true, args: []string{
+			"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(port),
+			"--log-level", "never",
+			// By default every activity timeout fires up to a second late.
+			"--dynamic-config-value", `history.timerProcessorMaxTimeShift="1ms"`,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	silent := sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	err = d.untilReady(ctx, server, func(ctx context.Context) error {
+		d.temporal, err = client.DialContext(ctx, client.Options{HostPort: d.temporalAddr, Logger: silent})
+		return err
+	})
+	if err == nil {
+		d.console.say("Temporal: a dev server on %s (%s)", d.temporalAddr, path)
+	}
+	return err
+}
+
+// untilReady polls a server that starts.
+func (d *demo) untilReady(ctx context.Context, server *child, ready func(context.Context) error) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		err := ready(ctx)
+		if !server.alive() { // who answered then, if anybody, was a stranger
+			return server.endedError()
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not get ready: %w: %w", server.name, context.Cause(ctx), err)
+		}
+	}
+}
+
+// freePort returns a port of 127.0.0.1 that nobody listens on. Its connection,
+// closed from the server's side, keeps the system from handing the port to
+// another process before the server asks for it by number.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // takes no time
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = listener.Close() }()
+	port := listener.Addr().(*net.TCPAddr).Port
+	caller, err := net.Dial("tcp", listener.Addr().String()) //nolint:noctx // takes no time
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = caller.Close() }()
+	called, err := listener.Accept()
+	if err != nil {
+		return 0, err
+	}
+	return port, called.Close()
+}

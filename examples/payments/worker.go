@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/grpc"
+
+	"github.com/onceguard/onceguard/guard"
+	"github.com/onceguard/onceguard/redisx"
+	"github.com/onceguard/onceguard/telemetry"
+	"github.com/onceguard/onceguard/temporalx"
+)
+
+// workerConfig is what the demo tells a worker on its command line.
+type workerConfig struct {
+	name       string
+	temporal   string
+	queue      string
+	redis      string
+	provider   string
+	guarded    bool
+	holdReport bool
+	slots      int
+}
+
+func (c *workerConfig) flags() *flag.FlagSet {
+	f := flag.NewFlagSet("worker", flag.ContinueOnError)
+	f.StringVar(&c.name, "name", "worker", "what the worker calls itself")
+	f.StringVar(&c.temporal, "temporal", client.DefaultHostPort, "address of the Temporal server")
+	f.StringVar(&c.queue, "queue", "payments", "task queue")
+	f.StringVar(&c.redis, "redis", "127.0.0.1:6379", "address of Redis, for the guard")
+	f.StringVar(&c.provider, "provider", "", "URL of the payment provider")
+	f.BoolVar(&c.guarded, "guarded", false, "guard the activity")
+	f.BoolVar(&c.holdReport, "hold-report", false, "never let the result of an activity reach Temporal")
+	f.IntVar(&c.slots, "slots", 100, "how many activities run at once")
+	return f
+}
+
+// args is the command line that flags would read.
+func (c *workerConfig) args() []string {
+	var args []string
+	for flagName, value := range map[string]any{
+		"name": c.name, "temporal": c.temporal, "queue": c.queue, "redis": c.redis, "provider": c.provider,
+		"guarded": c.guarded, "hold-report": c.holdReport, "slots": c.slots,
+	} {
+		args = append(args, fmt.Sprintf("-%s=%v", flagName, value))
+	}
+	return args
+}
+
+// runWorker charges cards until its parent closes its input, or kills it.
+func runWorker(ctx context.Context, args []string) error {
+	var config workerConfig
+	if err := config.flags().Parse(args); err != nil {
+		return err
+	}
+	ctx, cancel := untilStdinEnds(ctx)
+	defer cancel()
+
+	registry := prometheus.NewRegistry()
+	options := worker.Options{
+		MaxConcurrentActivityExecutionSize: config.slots,
+		// The successor of a killed worker gets its workflows after this long.
+		StickyScheduleToStartTimeout: 200 * time.Millisecond,
+		WorkerStopTimeout:            time.Second,
+	}
+	if config.guarded {
+		rdb := redis.NewClient(&redis.Options{Addr: config.redis, ContextTimeoutEnabled: true, DialerRetries: 1})
+		defer func() { _ = rdb.Close() }()
+		guarded, err := guardActivities(rdb, registry, config.name)
+		if err != nil {
+			return err
+		}
+		options.Interceptors = []interceptor.WorkerInterceptor{guarded}
+	}
+	stop, err := startWorker(ctx, config, options)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return serve(ctx, "127.0.0.1:0", metrics, func(addr string) { tell(wordReady, "http://"+addr+"/metrics") })
+}
+
+// startWorker connects to Temporal and takes work.
+func startWorker(ctx context.Context, config workerConfig, options worker.Options) (stop func(), err error) {
+	logs := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	clientOptions := client.Options{
+		HostPort: config.temporal,
+		Identity: config.name,
+		Logger:   sdklog.NewStructuredLogger(logs),
+	}
+	if config.holdReport {
+		clientOptions.ConnectionOptions.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(holdReports)}
+	}
+	c, err := client.DialContext(ctx, clientOptions)
+	if err != nil {
+		return nil, err
+	}
+	w := worker.New(c, config.queue, options)
+	w.RegisterWorkflow(Checkout)
+	w.RegisterActivity(&Activities{provider: provider{url: config.provider}})
+	if err := w.Start(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return func() { w.Stop(); c.Close() }, nil
+}
+
+// guardActivities is all that it takes to guard a worker's activities on Redis.
+func guardActivities(
+	rdb redis.UniversalClient, registry prometheus.Registerer, name string,
+) (interceptor.WorkerInterceptor, error) {
+	store, err := redisx.New(rdb, redisx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	tel, err := telemetry.New(telemetry.Options{
+		Registerer: registry,
+		Logger:     slog.New(liveLog{level: slog.LevelDebug}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	g, err := guard.New(store,
+		guard.WithObserver(tel),
+		guard.WithOwnerLabel(fmt.Sprintf("%s/%d", name, os.Getpid())),
+		guard.WithLease(lease),
+		guard.OnStorageError(guard.FailClosed))
+	if err != nil {
+		return nil, err
+	}
+	return temporalx.New(g, temporalx.Options{
+		DataConverter: converter.GetDefaultDataConverter(),
+		Rules: []temporalx.Rule{{
+			Activity: "ChargeCard",
+			Key:      temporalx.KeyFrom(func(o Order) (string, error) { return o.ID, nil }),
+		}},
+	})
+}
