@@ -17,11 +17,15 @@ type MemoryStore struct {
 	mu      sync.Mutex
 	records map[Key]*memoryRecord
 	expiry  expiryHeap
+	watches map[Key]map[chan struct{}]struct{}
 }
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{records: make(map[Key]*memoryRecord)}
+	return &MemoryStore{
+		records: make(map[Key]*memoryRecord),
+		watches: make(map[Key]map[chan struct{}]struct{}),
+	}
 }
 
 // StoreName is the name of this kind of store in telemetry.
@@ -123,6 +127,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 	next.Encoding, next.Result = req.Encoding, req.Result
 	next.Until, next.Updated = now.Add(req.Retention), now
 	m.put(req.Key, next, now.Add(CompletedLifetime(req.Lease, req.Retention)))
+	m.notify(req.Key)
 	return ReplaceReply{Status: status}, nil
 }
 
@@ -145,6 +150,7 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 	next.Fence = max(next.Fence, 1)
 	next.Until, next.Updated = now.Add(req.Lease), now
 	m.put(req.Key, next, next.Until)
+	m.notify(req.Key)
 	return ReleaseReply{Released: released}, nil
 }
 

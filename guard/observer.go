@@ -8,8 +8,9 @@ import (
 // Phase is a step of the protocol.
 type Phase string
 
-// The phases of a call. Load, the look at a record while a call waits, and erase,
-// which is no part of a call, are named only in storage errors.
+// The phases of a call. Load and notify, the look at a record and the watch over
+// it while a call waits, and erase, which is no part of a call, are named only in
+// storage errors.
 const (
 	PhaseReserve Phase = "reserve"
 	PhaseWait    Phase = "wait"
@@ -17,6 +18,7 @@ const (
 	PhaseReplace Phase = "replace"
 	PhaseRelease Phase = "release"
 	PhaseLoad    Phase = "load"
+	PhaseNotify  Phase = "notify"
 	PhaseErase   Phase = "erase"
 )
 

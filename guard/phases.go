@@ -102,7 +102,8 @@ func (c *call) release(ctx context.Context) {
 // failed counts a store call that failed and returns its end. A caller that
 // canceled is no failure of the store; one whose deadline passed may well be.
 func (c *call) failed(ctx context.Context, phase Phase, err error) PhaseEnd {
-	if errors.Is(ctx.Err(), context.Canceled) && (phase == PhaseReserve || phase == PhaseLoad) {
+	before := phase == PhaseReserve || phase == PhaseLoad || phase == PhaseNotify
+	if before && errors.Is(ctx.Err(), context.Canceled) {
 		return PhaseEnd{Err: err}
 	}
 	class := Classify(err)

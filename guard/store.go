@@ -213,6 +213,22 @@ type LoadReply struct {
 	Left   time.Duration // time until Record.Until on the store's clock, 0 when past
 }
 
+// Notifier is an ability that a [Store] may have: it wakes those who wait for a
+// key. Calls wait by polling without it, and beside it: a notice may be lost, and
+// one may come for nothing.
+type Notifier interface {
+	// Watch tells on the channel, from its return on and until stop is called, that
+	// the key was replaced or released. Notices that come faster than they are read
+	// become one. The store sends them as part of its writes, and a notice that
+	// cannot be sent never fails the write. Stop may be called more than once.
+	Watch(ctx context.Context, req WatchRequest) (changed <-chan struct{}, stop func(), err error)
+}
+
+// WatchRequest names the key to watch.
+type WatchRequest struct {
+	Key Key
+}
+
 // Eraser is an ability that a [Store] may have: it forgets a key for good.
 // [Operation.Erase] needs it.
 type Eraser interface {

@@ -22,6 +22,7 @@ type waiter struct {
 	// look again, and never used to decide that a key is free.
 	seen     ReserveReply
 	leaseEnd time.Time
+	changed  <-chan struct{} // nil without notification
 }
 
 // wait waits until the key has a result or is free for this call, or the wait
@@ -31,18 +32,45 @@ func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, er
 	w := &waiter{c: c, poll: firstPoll}
 	defer func() { phase.end(PhaseEnd{Result: string(outcome), Record: &w.seen.Record}) }()
 	w.see(seen)
-	for {
-		if !w.sleep(ctx) {
-			if ctx.Err() == nil {
-				c.abandonUnknown(ctx)
-				return c.draining()
-			}
-			return c.canceled(ctx)
+	// A watched key is looked at once more before the first sleep: what happened
+	// before the watch began gave no notice.
+	watched, stop := w.watch(phaseCtx)
+	defer stop()
+	for ; ; watched = false {
+		if !watched && !w.sleep(ctx) {
+			return w.left(ctx)
 		}
 		if outcome, done, err := w.look(ctx, phaseCtx); done {
 			return outcome, err
 		}
 	}
+}
+
+// left ends the wait of a call whose caller has left, or whose guard drains.
+func (w *waiter) left(ctx context.Context) (Outcome, error) {
+	if ctx.Err() != nil {
+		return w.c.canceled(ctx)
+	}
+	w.c.abandonUnknown(ctx)
+	return w.c.draining()
+}
+
+// watch asks the store for notices, if it gives any. Without them the poll is
+// enough.
+func (w *waiter) watch(ctx context.Context) (watched bool, stop func()) {
+	notifier, ok := w.c.op.store.(Notifier)
+	if !ok {
+		return false, func() {}
+	}
+	bounded, cancel := w.c.before(ctx)
+	defer cancel()
+	changed, stop, err := notifier.Watch(bounded, WatchRequest{Key: w.c.stored})
+	if err != nil {
+		w.c.failed(ctx, PhaseNotify, err)
+		return false, func() {}
+	}
+	w.changed = changed
+	return true, stop
 }
 
 // look asks the store once. A failing store is no reason to give up while the
@@ -121,6 +149,8 @@ func (w *waiter) sleep(ctx context.Context) bool {
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
+	case <-w.changed:
+		return ctx.Err() == nil
 	case <-w.c.op.guard.calls.draining:
 		return false
 	}

@@ -28,6 +28,7 @@ func phaseIndex(p guard.Phase) int {
 func storagePhases() []guard.Phase {
 	return []guard.Phase{
 		guard.PhaseReserve, guard.PhaseLoad, guard.PhaseRenew, guard.PhaseReplace, guard.PhaseRelease,
+		guard.PhaseNotify,
 	}
 }
 

@@ -75,6 +75,7 @@ func Run(t *testing.T, h Harness) {
 		{"Release", releaseClauses()},
 		{"Load", loadClauses()},
 		{"Erase", eraseClauses()},
+		{"Watch", watchClauses()},
 		{"Keys", keyClauses()},
 		{"Records", recordClauses()},
 		{"Unreadable", unreadableClauses()},
