@@ -123,7 +123,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 			next.Fence = max(old.Fence, next.Fence)
 		}
 	}
-	next.Version, next.Status, next.TookOver = SchemaVersion, StatusCompleted, nil
+	next.Version, next.Status = SchemaVersion, StatusCompleted
 	next.Encoding, next.Result = req.Encoding, req.Result
 	next.Until, next.Updated = now.Add(req.Retention), now
 	m.put(req.Key, next, now.Add(CompletedLifetime(req.Lease, req.Retention)))
@@ -146,7 +146,7 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 		}
 		next, released = old.Record, true
 	}
-	next.Version, next.Status, next.TookOver = SchemaVersion, StatusReleased, nil
+	next.Version, next.Status = SchemaVersion, StatusReleased
 	next.Fence = max(next.Fence, 1)
 	next.Until, next.Updated = now.Add(req.Lease), now
 	m.put(req.Key, next, next.Until)

@@ -66,7 +66,7 @@ type Record struct {
 	Created     time.Time // when this owner acquired the key
 	Updated     time.Time // the last write: for a completed record the time of the result
 	Fingerprint Fingerprint
-	TookOver    *Previous // nil unless the reservation was a takeover
+	TookOver    *Previous // nil unless the reservation was a takeover; results and tombstones keep it
 	Encoding    string    // name of the codec of Result
 	Result      []byte
 }
@@ -82,7 +82,8 @@ type Record struct {
 // The package storetest holds the conformance suite for implementations.
 type Store interface {
 	// Reserve acquires a free key: one without a record, with another owner's
-	// tombstone, or with a record whose time has run out. Taking an expired
+	// tombstone, or with a record whose time has run out, but never one with the
+	// caller's own tombstone or result: that reserve comes late. Taking an expired
 	// reservation is a takeover. A repeat with the token of the current
 	// reservation is the same acquisition: it replies with the same fence and
 	// the same previous owner, and starts the lease anew. With
@@ -103,8 +104,8 @@ type Store interface {
 
 	// Release turns the caller's own reservation into a tombstone that lives one
 	// lease. A missing record becomes one too, so that a reservation or renewal
-	// of the same owner that arrives late finds its own tombstone. Anything else
-	// stays as it is.
+	// of the same owner that arrives late finds its own tombstone; the reply is then
+	// that nothing was released. Anything else stays as it is.
 	Release(ctx context.Context, req ReleaseRequest) (ReleaseReply, error)
 
 	// Load reads the record. It never reads from a replica.

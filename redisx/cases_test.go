@@ -32,10 +32,11 @@ func newOutage(t *testing.T, opts ...guard.OperationOption) outage {
 
 func TestCase_W1_OnRedisTwoCallsFiftyMillisecondsApart(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	c := newCharger(t, realtest.SharedRedis(t).Client(t))
-	done := c.inBackground(t, t.Name(), 400*time.Millisecond)
+	done := c.inBackground(t, key, 400*time.Millisecond)
 	time.Sleep(50 * time.Millisecond)
-	if got, err := c.charge(t.Context(), t.Name(), 0); got != 1 || err != nil || c.charges.Load() != 1 {
+	if got, err := c.charge(t.Context(), key, 0); got != 1 || err != nil || c.charges.Load() != 1 {
 		t.Errorf("got %d, %v after %d charges; want the first one's result", got, err, c.charges.Load())
 	}
 	if err := <-done; err != nil {
@@ -45,9 +46,10 @@ func TestCase_W1_OnRedisTwoCallsFiftyMillisecondsApart(t *testing.T) {
 
 func TestCase_W5_OnRedisAnotherInputIsAMismatchAlsoWhileInFlight(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	c := newCharger(t, realtest.SharedRedis(t).Client(t))
 	charge := func(cents int) error {
-		_, err := c.Do(t.Context(), t.Name(), func(context.Context) (int, error) {
+		_, err := c.Do(t.Context(), key, func(context.Context) (int, error) {
 			time.Sleep(500 * time.Millisecond)
 			return int(c.charges.Add(1)), nil
 		}, guard.WithInput(map[string]int{"cents": cents}))
@@ -70,36 +72,38 @@ func TestCase_W5_OnRedisAnotherInputIsAMismatchAlsoWhileInFlight(t *testing.T) {
 
 func TestCase_L3_OnRedisADeletedKeyIsNotStolenBack(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	rdb := realtest.SharedRedis(t).Client(t)
 	first, rival := newCharger(t, rdb), newCharger(t, rdb)
-	done := first.inBackground(t, t.Name(), 1200*time.Millisecond)
-	if err := rdb.Del(t.Context(), "onceguard:payment.charge:"+t.Name()).Err(); err != nil {
+	done := first.inBackground(t, key, 1200*time.Millisecond)
+	if err := rdb.Del(t.Context(), "onceguard:payment.charge:"+key).Err(); err != nil {
 		t.Fatal(err)
 	}
-	rivalDone := rival.inBackground(t, t.Name(), 2*time.Second)
-	owner := loadRecord(t, rdb, t.Name()).Record.Owner.Token
+	rivalDone := rival.inBackground(t, key, 2*time.Second)
+	owner := loadRecord(t, rdb, key).Record.Owner.Token
 	if err := <-done; err != nil {
 		t.Errorf("the first caller must get its own result: %v", err)
 	}
-	if got := loadRecord(t, rdb, t.Name()).Record; got.Owner.Token != owner || got.Status != guard.StatusPending {
+	if got := loadRecord(t, rdb, key).Record; got.Owner.Token != owner || got.Status != guard.StatusPending {
 		t.Errorf("the rival's reservation was touched: %+v", got)
 	}
 	if err := <-rivalDone; err != nil {
 		t.Error(err)
 	}
-	if got := loadRecord(t, rdb, t.Name()).Record; got.Owner.Token != owner || got.Status != guard.StatusCompleted {
+	if got := loadRecord(t, rdb, key).Record; got.Owner.Token != owner || got.Status != guard.StatusCompleted {
 		t.Errorf("the rival's result is not what is stored: %+v", got)
 	}
 }
 
 func TestCase_L4_OnRedisAReleaseAfterExpiryLeavesTheNewOwnerAlone(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	o := newOutage(t)
 	declined := errors.New("declined")
 	running, done := make(chan struct{}), make(chan error, 1)
 	back := make(chan struct{})
 	go func() {
-		_, err := o.cut.Do(context.Background(), t.Name(), func(context.Context) (int, error) {
+		_, err := o.cut.Do(context.Background(), key, func(context.Context) (int, error) {
 			close(running)
 			<-back
 			return 0, declined
@@ -108,13 +112,13 @@ func TestCase_L4_OnRedisAReleaseAfterExpiryLeavesTheNewOwnerAlone(t *testing.T) 
 	}()
 	<-running
 	o.proxy.Down()
-	rivalDone := o.takeOver(t, t.Name())
+	rivalDone := o.takeOver(t, key)
 	o.proxy.Up()
 	close(back) // the first owner fails now, and would release
 	if err := <-done; !errors.Is(err, declined) {
 		t.Errorf("got %v", err)
 	}
-	if got := loadRecord(t, o.rdb, t.Name()).Record; got.Status != guard.StatusPending || got.TookOver == nil {
+	if got := loadRecord(t, o.rdb, key).Record; got.Status != guard.StatusPending || got.TookOver == nil {
 		t.Errorf("the new owner's reservation was touched: %+v", got)
 	}
 	if err := <-rivalDone; err != nil {
@@ -131,11 +135,12 @@ func (o outage) takeOver(t *testing.T, key string) <-chan error {
 
 func TestCase_L5_OnRedisAnOlderCompletionIsStale(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	o := newOutage(t)
 	running, back := make(chan struct{}), make(chan struct{})
 	older := make(chan guard.Result[int], 1)
 	go func() {
-		result, err := o.cut.DoResult(context.Background(), t.Name(), func(context.Context) (int, error) {
+		result, err := o.cut.DoResult(context.Background(), key, func(context.Context) (int, error) {
 			close(running)
 			<-back
 			return 100, nil
@@ -147,7 +152,7 @@ func TestCase_L5_OnRedisAnOlderCompletionIsStale(t *testing.T) {
 	}()
 	<-running
 	o.proxy.Down()
-	newerDone := o.takeOver(t, t.Name())
+	newerDone := o.takeOver(t, key)
 	o.proxy.Up()
 	close(back)
 	got := <-older
@@ -157,7 +162,7 @@ func TestCase_L5_OnRedisAnOlderCompletionIsStale(t *testing.T) {
 	if err := <-newerDone; err != nil {
 		t.Error(err)
 	}
-	record := loadRecord(t, o.rdb, t.Name()).Record
+	record := loadRecord(t, o.rdb, key).Record
 	if string(record.Result) != "1" || record.Fence <= got.Fence {
 		t.Errorf("the record has %s with fence %d; want the newer owner's result, fence above %d",
 			record.Result, record.Fence, got.Fence)
@@ -166,17 +171,18 @@ func TestCase_L5_OnRedisAnOlderCompletionIsStale(t *testing.T) {
 
 func TestCase_R5_OnRedisACallerThatLeavesAfterTheEffectStillStores(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	rdb := realtest.SharedRedis(t).Client(t)
 	c := newCharger(t, rdb)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := c.Do(ctx, t.Name(), func(context.Context) (int, error) {
+	_, err := c.Do(ctx, key, func(context.Context) (int, error) {
 		cancel()
 		return int(c.charges.Add(1)), nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	if got := loadRecord(t, rdb, t.Name()).Record; got.Status != guard.StatusCompleted || string(got.Result) != "1" {
+	if got := loadRecord(t, rdb, key).Record; got.Status != guard.StatusCompleted || string(got.Result) != "1" {
 		t.Errorf("got %+v, want the result", got)
 	}
 }

@@ -3,6 +3,7 @@ package redisx_test
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -44,6 +45,12 @@ func newCharger(t testing.TB, rdb redis.UniversalClient, opts ...guard.Operation
 		t.Fatal(err)
 	}
 	return &charger{Operation: op}
+}
+
+// newKey is a key that no other test has, nor this one when it runs again.
+func newKey(t testing.TB) string {
+	t.Helper()
+	return t.Name() + "-" + rand.Text()
 }
 
 // charge calls Do with an action that takes d.
@@ -92,7 +99,7 @@ func TestScenario_ASecondCallDuringAThreeSecondActionIsRefused(t *testing.T) {
 	t.Parallel()
 	rdb := realtest.SharedRedis(t).Client(t)
 	c := newCharger(t, rdb, guard.OnInFlight(guard.Refuse), guard.WithRetention(time.Hour))
-	key := t.Name()
+	key := newKey(t)
 	done := c.inBackground(t, key, 3*time.Second)
 	began := time.Now()
 	for _, at := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
@@ -119,9 +126,10 @@ func TestScenario_ASecondCallDuringAThreeSecondActionIsRefused(t *testing.T) {
 
 func TestScenario_ASecondCallDuringAThreeSecondActionWaits(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	c := newCharger(t, realtest.SharedRedis(t).Client(t), guard.WithWaitBound(10*time.Second))
-	done := c.inBackground(t, t.Name(), 3*time.Second)
-	got, err := c.charge(t.Context(), t.Name(), 0)
+	done := c.inBackground(t, key, 3*time.Second)
+	got, err := c.charge(t.Context(), key, 0)
 	if got != 1 || err != nil || c.charges.Load() != 1 {
 		t.Errorf("got %d, %v after %d charges; want the first one's result", got, err, c.charges.Load())
 	}
@@ -132,8 +140,9 @@ func TestScenario_ASecondCallDuringAThreeSecondActionWaits(t *testing.T) {
 
 func TestCase_L1_OnRedisASecondCallerNeverRuns(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	c := newCharger(t, realtest.SharedRedis(t).Client(t), guard.OnInFlight(guard.Refuse))
-	done := c.inBackground(t, t.Name(), 3*scenarioLease)
+	done := c.inBackground(t, key, 3*scenarioLease)
 	refused := 0
 	for {
 		select {
@@ -147,7 +156,7 @@ func TestCase_L1_OnRedisASecondCallerNeverRuns(t *testing.T) {
 			return
 		default:
 		}
-		_, err := c.charge(t.Context(), t.Name(), 0)
+		_, err := c.charge(t.Context(), key, 0)
 		if errors.Is(err, guard.ErrInProgress) {
 			refused++
 		} else if err != nil {
@@ -200,11 +209,12 @@ func startOwner(t *testing.T, addr, key, ending string) *exec.Cmd {
 
 func TestCase_L6_KilledOwnerHoldsWhileItLivesAndFreesTheKeyALeaseLater(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	server := realtest.SharedRedis(t)
 	c := newCharger(t, server.Client(t), guard.OnInFlight(guard.Refuse))
-	owner := startOwner(t, server.Addr(), t.Name(), "killed")
+	owner := startOwner(t, server.Addr(), key, "killed")
 	for alive := time.Now(); time.Since(alive) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
-		if _, err := c.charge(t.Context(), t.Name(), 0); !errors.Is(err, guard.ErrInProgress) {
+		if _, err := c.charge(t.Context(), key, 0); !errors.Is(err, guard.ErrInProgress) {
 			t.Fatalf("%s into a live owner's action: got %v, want refused", time.Since(alive), err)
 		}
 	}
@@ -213,11 +223,11 @@ func TestCase_L6_KilledOwnerHoldsWhileItLivesAndFreesTheKeyALeaseLater(t *testin
 	}
 	killed := time.Now()
 	_ = owner.Wait()
-	freed := waitUntilFree(t, c, t.Name()).Sub(killed)
+	freed := waitUntilFree(t, c, key).Sub(killed)
 	if freed < scenarioLease/2 || freed > scenarioLease+500*time.Millisecond {
 		t.Errorf("free %s after the kill, want what was left of the lease: between two thirds of it and all", freed)
 	}
-	record := loadRecord(t, server.Client(t), t.Name()).Record
+	record := loadRecord(t, server.Client(t), key).Record
 	if record.Attempt != 2 || record.Status != guard.StatusCompleted {
 		t.Errorf("got %+v, want the second attempt's result", record)
 	}
@@ -239,9 +249,10 @@ func waitUntilFree(t *testing.T, c *charger, key string) time.Time {
 
 func TestScenario_AnOwnerProcessThatExitsInMidActionEndsCleanly(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	server := realtest.SharedRedis(t)
 	c := newCharger(t, server.Client(t), guard.WithWaitBound(10*time.Second))
-	owner := startOwner(t, server.Addr(), t.Name(), "exit")
+	owner := startOwner(t, server.Addr(), key, "exit")
 	began := time.Now()
 	err := owner.Wait()
 	var exit *exec.ExitError
@@ -251,7 +262,7 @@ func TestScenario_AnOwnerProcessThatExitsInMidActionEndsCleanly(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %s to end, want the action's two seconds", took)
 	}
-	if got, err := c.charge(t.Context(), t.Name(), 0); got != 1 || err != nil {
+	if got, err := c.charge(t.Context(), key, 0); got != 1 || err != nil {
 		t.Errorf("a lease later the key must be free for one who waits: got %d, %v", got, err)
 	}
 }
@@ -264,11 +275,12 @@ func TestScenario_NoRenewalLandsAfterTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			key := newKey(t)
 			watch := &wire{}
 			mine := realtest.SharedRedis(t).Client(t)
 			mine.AddHook(watch)
 			c := newCharger(t, mine, guard.WithRetention(time.Hour))
-			_, err := c.Do(t.Context(), t.Name(), func(context.Context) (int, error) {
+			_, err := c.Do(t.Context(), key, func(context.Context) (int, error) {
 				time.Sleep(2 * scenarioLease)
 				return 1, ending
 			})
@@ -279,9 +291,9 @@ func TestScenario_NoRenewalLandsAfterTheEnd(t *testing.T) {
 			if sent < 7 {
 				t.Errorf("%d commands in two leases, want a reserve, five renewals and the end", sent)
 			}
-			before := loadRecord(t, rdb, t.Name()).Record
+			before := loadRecord(t, rdb, key).Record
 			time.Sleep(scenarioLease * 8 / 10) // within the life of a tombstone
-			if after := loadRecord(t, rdb, t.Name()).Record; !after.Updated.Equal(before.Updated) {
+			if after := loadRecord(t, rdb, key).Record; !after.Updated.Equal(before.Updated) {
 				t.Errorf("the record was written after the end: %s, then %s", before.Updated, after.Updated)
 			}
 			if later := watch.sent.Load(); later != sent {
@@ -296,6 +308,7 @@ func TestScenario_NoRenewalLandsAfterTheEnd(t *testing.T) {
 
 func TestScenario_ARenewalOnTheWireLandsBeforeTheResult(t *testing.T) {
 	t.Parallel()
+	key := newKey(t)
 	server := realtest.SharedRedis(t)
 	proxy := realtest.LossyProxy(t, server.Addr())
 	proxied := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true})
@@ -303,7 +316,7 @@ func TestScenario_ARenewalOnTheWireLandsBeforeTheResult(t *testing.T) {
 	watch := &wire{started: make(chan struct{}, 100)}
 	proxied.AddHook(watch)
 	c := newCharger(t, proxied, guard.WithRetention(time.Hour))
-	_, err := c.Do(t.Context(), t.Name(), func(context.Context) (int, error) {
+	_, err := c.Do(t.Context(), key, func(context.Context) (int, error) {
 		<-watch.started // the reserve
 		proxy.Delay(150 * time.Millisecond)
 		<-watch.started // a renewal is on the wire now
@@ -316,7 +329,7 @@ func TestScenario_ARenewalOnTheWireLandsBeforeTheResult(t *testing.T) {
 		t.Errorf("%d writes on the wire at once: the result did not wait for the renewal", most)
 	}
 	time.Sleep(300 * time.Millisecond)
-	got := loadRecord(t, server.Client(t), t.Name())
+	got := loadRecord(t, server.Client(t), key)
 	if got.Record.Status != guard.StatusCompleted || got.Left < 59*time.Minute {
 		t.Errorf("the record is %s for %s, want the result", got.Record.Status, got.Left)
 	}
