@@ -36,7 +36,7 @@
 //	onceguard.fence             int      call; of the record whose result it has, absent without one
 //	onceguard.attempt           int      call; of the same record
 //	onceguard.takeover          bool     call; true if it took the key from an owner whose lease ran out
-//	onceguard.lost_reason       string   call; present if its lease was lost: taken, expired
+//	onceguard.lost_reason       string   call; present if its lease was lost: taken, expired, max_hold
 //	onceguard.stale             bool     call; true if its result was refused: evidence of a double run
 //	onceguard.unguarded_reason  string   call; present if the action ran without a reservation
 //	onceguard.unstored_reason   string   call; present if its result was not stored
@@ -44,11 +44,13 @@
 //	error.type                  string   call, phases
 //
 // error.type of a call is in_progress, mismatch, invalid_key, invalid_input,
-// canceled, deadline_exceeded, unwound (a panic or Goexit), the class of a
-// storage error, or the Go type of the action's error. Of a phase it is the class.
+// nested_call, draining, canceled, deadline_exceeded, unwound (a panic or Goexit),
+// the class of a storage error, or the Go type of the action's error. Of a phase
+// it is the class.
 //
 // The status of a call's span is Error when the call returned an error to its
-// caller, except when the caller itself canceled before the action began. A
+// caller, except when the caller itself canceled before the action began, or when
+// the action left its result to a later completion (outcome pending). A
 // replay, a wait and an absorbed storage error are no errors. Phase spans have no
 // status: a failed phase that was absorbed has error.type only.
 //

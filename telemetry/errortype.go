@@ -18,6 +18,8 @@ const (
 	errorCanceled     = "canceled"
 	errorDeadline     = "deadline_exceeded"
 	errorUnwound      = "unwound"
+	errorNestedCall   = "nested_call"
+	errorDraining     = "draining"
 )
 
 // callErrorType names the kind of error that a caller gets, never its text: for
@@ -29,18 +31,22 @@ func callErrorType(end guard.CallEnd) string {
 	case guard.OutcomeMismatched:
 		return errorMismatch
 	case guard.OutcomeRejected:
-		return storageErrorType(end.Err)
+		return rejectedErrorType(end.Err)
 	case guard.OutcomeInvalid:
 		return invalidErrorType(end.Err)
 	case guard.OutcomeCanceled:
 		return contextErrorType(end.Err)
-	case guard.OutcomeFailed, guard.OutcomeUnguarded, guard.OutcomeExecuted, guard.OutcomeReplayed:
+	case guard.OutcomeFailed, guard.OutcomeUnguarded, guard.OutcomeExecuted, guard.OutcomeReplayed,
+		guard.OutcomePending:
 		// What the action returned.
 	}
 	return actionErrorType(end.Err)
 }
 
-func storageErrorType(err error) string {
+func rejectedErrorType(err error) string {
+	if errors.Is(err, guard.ErrDraining) {
+		return errorDraining
+	}
 	if storage, ok := errors.AsType[*guard.StorageError](err); ok {
 		return string(knownClass(storage.Class))
 	}
@@ -53,6 +59,8 @@ func invalidErrorType(err error) string {
 		return errorInvalidKey
 	case errors.Is(err, guard.ErrInvalidInput):
 		return errorInvalidInput
+	case errors.Is(err, guard.ErrNestedCall):
+		return errorNestedCall
 	default:
 		return contextErrorType(err)
 	}

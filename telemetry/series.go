@@ -170,7 +170,7 @@ func (s *series) phaseEnded(p *phase, end guard.PhaseEnd) {
 		s.renewed(p, end)
 	case guard.PhaseReplace:
 		s.replaced(end)
-	case guard.PhaseRelease, guard.PhaseLoad:
+	case guard.PhaseRelease, guard.PhaseLoad, guard.PhaseNotify, guard.PhaseErase:
 	}
 }
 

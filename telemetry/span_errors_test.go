@@ -182,3 +182,36 @@ func TestSpans_ALostLeaseAndAStaleResultAreOnTheSpan(t *testing.T) {
 		})
 	})
 }
+
+func TestSpans_AResultThatComesLaterIsNoError(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	later := errors.New("result comes later")
+	op := l.op(t, guard.NewMemoryStore(), guard.KeepReserved(func(err error) (time.Duration, bool) {
+		return time.Hour, errors.Is(err, later)
+	}))
+	if _, err := op.Do(t.Context(), "order-1", fails(later)); !errors.Is(err, later) {
+		t.Fatal(err)
+	}
+	call := l.one(t, spanCall)
+	wantStatus(t, call, codes.Unset)
+	wantAttrs(t, call, map[string]string{telemetry.AttrOutcome: "pending"})
+	wantSamples(t, l.registry, map[string]string{
+		`onceguard_calls_total{outcome="pending"}`: "1", `onceguard_leases_held{}`: "0",
+	})
+}
+
+func TestSpans_ANestedCallHasATypeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	op := l.op(t, guard.NewMemoryStore())
+	_, err := op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+		return op.Do(ctx, "order-1", returns("inner"))
+	})
+	if !errors.Is(err, guard.ErrNestedCall) {
+		t.Fatal(err)
+	}
+	inner := l.named(spanCall)[0]
+	wantStatus(t, inner, codes.Error)
+	wantAttrs(t, inner, map[string]string{telemetry.AttrErrorType: "nested_call", telemetry.AttrOutcome: "invalid"})
+}

@@ -90,14 +90,16 @@ func (c *call) endSpan(end guard.CallEnd) {
 		return
 	}
 	c.span.SetAttributes(attribute.String(AttrErrorType, callErrorType(end)))
-	if !leftByItself(end) {
+	if !nobodyFailed(end) {
 		c.span.SetStatus(codes.Error, string(end.Outcome))
 	}
 }
 
-// leftByItself reports a caller that canceled before the action: nobody failed it.
-func leftByItself(end guard.CallEnd) bool {
-	return end.Outcome == guard.OutcomeCanceled && errors.Is(end.Err, context.Canceled)
+// nobodyFailed reports an error that is no failure: the caller canceled before the
+// action, or the action left its result for later.
+func nobodyFailed(end guard.CallEnd) bool {
+	return end.Outcome == guard.OutcomePending ||
+		end.Outcome == guard.OutcomeCanceled && errors.Is(end.Err, context.Canceled)
 }
 
 // startSpan starts the span of a phase, below a call's span that is recorded.
@@ -141,7 +143,8 @@ func spanName(p guard.Phase) string {
 		return SpanReplace
 	case guard.PhaseRelease:
 		return SpanRelease
-	case guard.PhaseLoad: // part of a wait
+	case guard.PhaseLoad, guard.PhaseNotify: // part of a wait
+	case guard.PhaseErase: // no part of a call
 	}
 	return "guard." + string(p)
 }
