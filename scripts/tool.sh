@@ -5,6 +5,7 @@
 
 dir=$1 package=$2 name=${2##*/}
 heartbeat=15
+export CGO_ENABLED=0 # one build, whether the machine has a C compiler or not
 scratch
 
 # Listing fetches the modules; -v names each package as it is compiled, all but

@@ -41,7 +41,7 @@ func findTemporal(ctx context.Context, f *family) (string, error) {
 	var path string
 	build, err := f.start(program{
 		name: "go", path: "go", args: []string{"tool", "-n", "temporal"}, dir: dir,
-		env: []string{"GOWORK=off", "GOFLAGS=-buildvcs=false"}, answer: func(line string) { path = line },
+		env: []string{"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"}, answer: func(line string) { path = line },
 	})
 	if err != nil {
 		return "", err
