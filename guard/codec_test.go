@@ -126,7 +126,7 @@ func TestErase_ForgetsAResultAndNeverALiveOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, _ := newOp[int](t, guard.NewMemoryStore(), guard.OnInFlight(guard.Refuse))
 		c := slow(time.Second)
-		running := start(op, t.Context(), "order-1", c.act)
+		running := start(t.Context(), op, "order-1", c.act)
 		time.Sleep(time.Millisecond)
 		if err := op.Erase(t.Context(), "order-1"); !errors.Is(err, guard.ErrInProgress) {
 			t.Errorf("got %v, want ErrInProgress", err)

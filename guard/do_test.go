@@ -77,6 +77,7 @@ func TestCase_R1_ZeroValuesAreResults(t *testing.T) {
 }
 
 func replays[T any](t *testing.T, value T) {
+	t.Helper()
 	t.Run(fmt.Sprintf("%T", value), func(t *testing.T) {
 		op, _ := newOp[T](t, guard.NewMemoryStore())
 		runs := 0

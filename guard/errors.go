@@ -113,12 +113,10 @@ func (e *ClassifiedError) Unwrap() error { return e.Err }
 // Classify returns the class of a store's error: its own if it is a
 // [ClassifiedError], else what the standard library's errors tell.
 func Classify(err error) ErrorClass {
-	var classified *ClassifiedError
-	if errors.As(err, &classified) {
+	if classified, ok := errors.AsType[*ClassifiedError](err); ok {
 		return classified.Class
 	}
-	var netErr net.Error
-	isNet := errors.As(err, &netErr)
+	netErr, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
 		return ClassTimeout

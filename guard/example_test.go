@@ -89,12 +89,11 @@ func ExampleWithInput() {
 
 func ExampleInProgressError() {
 	charge := exampleOperation(guard.OnInFlight(guard.Refuse))
-	_, _ = charge.Do(context.Background(), "order-4711", func(ctx context.Context) (int, error) {
-		// Somebody else calls with the same key meanwhile.
-		_, err := charge.Do(context.Background(), "order-4711", func(context.Context) (int, error) { return 2, nil })
-		var inProgress *guard.InProgressError
-		if errors.As(err, &inProgress) {
-			fmt.Println("held by", inProgress.Owner, "and at most", inProgress.RetryAfter.Round(time.Second), "if it is dead")
+	somebodyElse := context.Background()
+	_, _ = charge.Do(context.Background(), "order-4711", func(context.Context) (int, error) {
+		_, err := charge.Do(somebodyElse, "order-4711", func(context.Context) (int, error) { return 2, nil })
+		if held, ok := errors.AsType[*guard.InProgressError](err); ok {
+			fmt.Println("held by", held.Owner, "and at most", held.RetryAfter.Round(time.Second), "if it is dead")
 		}
 		return 1, nil
 	})

@@ -12,15 +12,15 @@ import (
 )
 
 // newGuardOp makes an operation and gives its guard too.
-func newGuardOp[T any](t testing.TB, store guard.Store, opts ...guard.OperationOption) (*guard.Guard, *guard.Operation[T]) {
-	t.Helper()
+func newGuardOp[T any](tb testing.TB, store guard.Store, opts ...guard.OperationOption) (*guard.Guard, *guard.Operation[T]) {
+	tb.Helper()
 	g, err := guard.New(store)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	op, err := guard.NewOperation[T](g, "payment.charge", opts...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return g, op
 }
@@ -109,7 +109,7 @@ func TestMaxHold_AHangingActionsKeyBecomesFree(t *testing.T) {
 		store := guard.NewMemoryStore()
 		op, rec := newOp[int](t, store, guard.WithMaxHold(time.Minute), guard.OnInFlight(guard.Refuse))
 		unhang := make(chan struct{})
-		hanging := start(op, t.Context(), "order-1", func(context.Context) (int, error) {
+		hanging := start(t.Context(), op, "order-1", func(context.Context) (int, error) {
 			<-unhang
 			return 1, nil
 		})
@@ -198,9 +198,9 @@ func TestDrain_WaitsForActionsAndRefusesNewCallsAndWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := guard.NewMemoryStore()
 		g, op := newGuardOp[int](t, store)
-		first := start(op, t.Context(), "order-1", slow(10*time.Second).act)
+		first := start(t.Context(), op, "order-1", slow(10*time.Second).act)
 		time.Sleep(time.Second)
-		waiting := start(op, t.Context(), "order-1", new(counter).act)
+		waiting := start(t.Context(), op, "order-1", new(counter).act)
 		time.Sleep(time.Second)
 
 		short, cancel := context.WithTimeout(t.Context(), time.Second)

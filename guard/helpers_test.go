@@ -14,16 +14,16 @@ import (
 var errStoreDown = errors.New("store down")
 
 // newOp makes an operation on a store, with what it observes.
-func newOp[T any](t testing.TB, store guard.Store, opts ...guard.OperationOption) (*guard.Operation[T], *recorder) {
-	t.Helper()
+func newOp[T any](tb testing.TB, store guard.Store, opts ...guard.OperationOption) (*guard.Operation[T], *recorder) {
+	tb.Helper()
 	rec := &recorder{}
 	g, err := guard.New(store, guard.WithObserver(rec), guard.WithOwnerLabel("test/1"))
 	if err != nil {
-		t.Fatalf("new guard: %v", err)
+		tb.Fatalf("new guard: %v", err)
 	}
 	op, err := guard.NewOperation[T](g, "payment.charge", opts...)
 	if err != nil {
-		t.Fatalf("new operation: %v", err)
+		tb.Fatalf("new operation: %v", err)
 	}
 	return op, rec
 }
@@ -249,13 +249,13 @@ func (s *faultyStore) Load(ctx context.Context, req guard.LoadRequest) (reply gu
 }
 
 // load reads the record of a key of the test operation.
-func load(t testing.TB, store guard.Store, key string) guard.LoadReply {
-	t.Helper()
+func load(tb testing.TB, store guard.Store, key string) guard.LoadReply {
+	tb.Helper()
 	reply, err := store.Load(context.Background(), guard.LoadRequest{
 		Key: guard.Key{Operation: "payment.charge", Name: key},
 	})
 	if err != nil {
-		t.Fatalf("load: %v", err)
+		tb.Fatalf("load: %v", err)
 	}
 	return reply
 }

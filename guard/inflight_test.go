@@ -14,7 +14,7 @@ import (
 const lease = 30 * time.Second
 
 // start runs a call in the background.
-func start[T any](op *guard.Operation[T], ctx context.Context, key string,
+func start[T any](ctx context.Context, op *guard.Operation[T], key string,
 	act func(context.Context) (T, error), opts ...guard.CallOption,
 ) <-chan callResult[T] {
 	done := make(chan callResult[T], 1)
@@ -35,9 +35,9 @@ func TestCase_W1_TwoCallsFiftyMillisecondsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore())
 		c := slow(2 * time.Second)
-		first := start(op, t.Context(), "order-1", c.act)
+		first := start(t.Context(), op, "order-1", c.act)
 		time.Sleep(50 * time.Millisecond)
-		second := start(op, t.Context(), "order-1", c.act)
+		second := start(t.Context(), op, "order-1", c.act)
 		a, b := <-first, <-second
 		if a.Value != 1 || b.Value != 1 || a.err != nil || b.err != nil || c.count() != 1 {
 			t.Errorf("got %+v and %+v after %d runs, want one result for both", a, b, c.count())
@@ -81,7 +81,7 @@ func TestCase_W5_AnotherInputIsAMismatchAlsoWhileInFlight(t *testing.T) {
 		for _, mode := range []guard.InFlightMode{guard.Wait, guard.Refuse} {
 			op, rec := newOp[int](t, guard.NewMemoryStore(), guard.OnInFlight(mode))
 			c := slow(time.Second)
-			first := start(op, t.Context(), "order-1", c.act, guard.WithInput(map[string]int{"cents": 100}))
+			first := start(t.Context(), op, "order-1", c.act, guard.WithInput(map[string]int{"cents": 100}))
 			time.Sleep(50 * time.Millisecond)
 			_, err := op.Do(t.Context(), "order-1", c.act, guard.WithInput(map[string]int{"cents": 200}))
 			if !errors.Is(err, guard.ErrMismatch) || errors.Is(err, guard.ErrInProgress) {
@@ -140,7 +140,7 @@ func TestRefuse_SaysWhoHasTheKeyAndWhenToAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore(), guard.OnInFlight(guard.Refuse))
 		began := time.Now()
-		first := start(op, t.Context(), "order-1", slow(time.Second).act)
+		first := start(t.Context(), op, "order-1", slow(time.Second).act)
 		time.Sleep(500 * time.Millisecond)
 		_, err := op.Do(t.Context(), "order-1", new(counter).act)
 		var inProgress *guard.InProgressError
@@ -172,11 +172,11 @@ func TestCase_W7_TheHolderFailsAndExactlyOneOfThreeTakesOver(t *testing.T) {
 			}
 			return nil
 		}}
-		first := start(op, t.Context(), "order-1", c.act)
+		first := start(t.Context(), op, "order-1", c.act)
 		time.Sleep(10 * time.Millisecond)
 		var waiters []<-chan callResult[int]
 		for range 3 {
-			waiters = append(waiters, start(op, t.Context(), "order-1", c.act))
+			waiters = append(waiters, start(t.Context(), op, "order-1", c.act))
 		}
 		if r := <-first; r.err == nil {
 			t.Error("the holder must get its own error")
@@ -235,7 +235,7 @@ func reserveAs(t *testing.T, store guard.Store, label string) guard.ReserveReply
 func TestCase_W6_TheWaitBoundIsItsOwnSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore(), guard.WithWaitBound(3*time.Second))
-		first := start(op, t.Context(), "order-1", slow(10*time.Second).act)
+		first := start(t.Context(), op, "order-1", slow(10*time.Second).act)
 		time.Sleep(time.Millisecond)
 		began := time.Now()
 		_, err := op.Do(t.Context(), "order-1", new(counter).act)
@@ -266,7 +266,7 @@ func TestWait_OneLastReserveAtTheBound(t *testing.T) {
 func TestCase_W6_TheWaitersDeadlineIsItsOwnSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore())
-		first := start(op, t.Context(), "order-1", slow(10*time.Second).act)
+		first := start(t.Context(), op, "order-1", slow(10*time.Second).act)
 		time.Sleep(time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 1234*time.Millisecond)
 		defer cancel()
@@ -286,9 +286,9 @@ func TestWait_BlipsOfTheStoreAreAbsorbedWhileTheOwnerMayLive(t *testing.T) {
 			store := newFaultyStore()
 			op, rec := newOp[int](t, store, guard.OnStorageError(mode))
 			c := slow(8 * time.Second)
-			first := start(op, t.Context(), "order-1", c.act)
+			first := start(t.Context(), op, "order-1", c.act)
 			time.Sleep(time.Millisecond)
-			second := start(op, t.Context(), "order-1", c.act)
+			second := start(t.Context(), op, "order-1", c.act)
 			time.Sleep(time.Second)
 			store.set(fails, guard.PhaseLoad, guard.PhaseReserve)
 			time.Sleep(5 * time.Second)
@@ -312,7 +312,7 @@ func TestWait_AfterTheLeaseLastSeenTheStorageModeDecides(t *testing.T) {
 			store := newFaultyStore()
 			reserveAs(t, store, "dead")
 			op, rec := newOp[int](t, store, guard.OnStorageError(mode), guard.WithWaitBound(time.Minute))
-			call := start(op, t.Context(), "order-1", new(counter).act)
+			call := start(t.Context(), op, "order-1", new(counter).act)
 			time.Sleep(time.Second)
 			store.set(fails, guard.PhaseLoad, guard.PhaseReserve)
 			began := time.Now()
@@ -333,7 +333,7 @@ func TestWait_ItsOwnGhostIsRecognised(t *testing.T) {
 		store := newFaultyStore()
 		dead := reserveAs(t, store, "dead")
 		op, rec := newOp[int](t, store)
-		call := start(op, t.Context(), "order-1", new(counter).act)
+		call := start(t.Context(), op, "order-1", new(counter).act)
 		time.Sleep(time.Second)
 		// The owner gives up; the waiter acquires, but never gets the reply.
 		store.set(losesReply, guard.PhaseReserve)

@@ -15,7 +15,7 @@ func TestCase_L1_SlowActionKeepsItsKeyForThreeLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore(), guard.OnInFlight(guard.Refuse))
 		c := slow(3*lease + time.Second)
-		first := start(op, t.Context(), "order-1", c.act)
+		first := start(t.Context(), op, "order-1", c.act)
 		for range 89 {
 			time.Sleep(time.Second)
 			if _, err := op.Do(t.Context(), "order-1", c.act); !errors.Is(err, guard.ErrInProgress) {
@@ -47,7 +47,7 @@ func TestCase_L3_DeletedAndReservedByAnotherIsNotStolenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := guard.NewMemoryStore()
 		op, rec := newOp[int](t, store)
-		call := start(op, t.Context(), "order-1", slow(25*time.Second).act)
+		call := start(t.Context(), op, "order-1", slow(25*time.Second).act)
 		time.Sleep(time.Second)
 		store.Clear()
 		rival := reserveAs(t, store, "rival")
@@ -69,7 +69,7 @@ func TestLease_FlushWithoutARivalIsHealedByTheNextRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := guard.NewMemoryStore()
 		op, rec := newOp[int](t, store, guard.OnInFlight(guard.Refuse))
-		call := start(op, t.Context(), "order-1", slow(25*time.Second).act)
+		call := start(t.Context(), op, "order-1", slow(25*time.Second).act)
 		time.Sleep(time.Second)
 		store.Clear()
 		time.Sleep(10 * time.Second)
@@ -90,7 +90,7 @@ func TestCase_L4_ReleaseOfAnExpiredOwnerLeavesTheNewOwnerAlone(t *testing.T) {
 		store := newFaultyStore()
 		op, _ := newOp[int](t, store)
 		store.set(fails, guard.PhaseRenew)
-		call := start(op, t.Context(), "order-1", func(context.Context) (int, error) {
+		call := start(t.Context(), op, "order-1", func(context.Context) (int, error) {
 			time.Sleep(40 * time.Second)
 			return 0, errors.New("declined")
 		})
@@ -111,9 +111,9 @@ func TestCase_L5_SameProcessAcquiresAgainWithANewToken(t *testing.T) {
 		store := newFaultyStore()
 		op, rec := newOp[int](t, store)
 		store.set(fails, guard.PhaseRenew)
-		older := start(op, t.Context(), "order-1", slow(45*time.Second).act)
+		older := start(t.Context(), op, "order-1", slow(45*time.Second).act)
 		time.Sleep(31 * time.Second)
-		newer := start(op, t.Context(), "order-1", func(context.Context) (int, error) {
+		newer := start(t.Context(), op, "order-1", func(context.Context) (int, error) {
 			time.Sleep(20 * time.Second)
 			return 2, nil
 		})
@@ -139,7 +139,7 @@ func TestCase_L2_TwoRenewalErrorsThenSuccessIsNotLost(t *testing.T) {
 		store := newFaultyStore()
 		op, rec := newOp[int](t, store)
 		store.set(fails, guard.PhaseRenew)
-		call := start(op, t.Context(), "order-1", slow(time.Minute).act)
+		call := start(t.Context(), op, "order-1", slow(time.Minute).act)
 		time.Sleep(20*time.Second + 300*time.Millisecond) // the renewals at 10 and at 20 s have failed
 		store.set(nil, guard.PhaseRenew)
 		if r := <-call; r.err != nil || r.Stale {
@@ -157,7 +157,7 @@ func TestCase_L2_AWholeLeaseOfErrorsIsLostReportedExactlyOnce(t *testing.T) {
 			store := newFaultyStore()
 			op, rec := newOp[int](t, store)
 			store.set(f, guard.PhaseRenew)
-			call := start(op, t.Context(), "order-1", slow(2*time.Minute).act)
+			call := start(t.Context(), op, "order-1", slow(2*time.Minute).act)
 			time.Sleep(29 * time.Second)
 			if rec.count(guard.EventLost) != 0 {
 				t.Errorf("%s: lost before the lease was over", name)
@@ -181,7 +181,7 @@ func TestLease_LateRenewalOfAnUntakenKeyGoesOn(t *testing.T) {
 		store := newFaultyStore()
 		op, rec := newOp[int](t, store, guard.OnInFlight(guard.Refuse))
 		store.set(fails, guard.PhaseRenew)
-		call := start(op, t.Context(), "order-1", slow(time.Minute).act)
+		call := start(t.Context(), op, "order-1", slow(time.Minute).act)
 		time.Sleep(35 * time.Second)
 		store.set(nil, guard.PhaseRenew)
 		time.Sleep(15 * time.Second)
@@ -266,7 +266,7 @@ func TestCase_L10_AFailingRenewalNeverEndsTheProcess(t *testing.T) {
 		store := newFaultyStore()
 		op, rec := newOp[int](t, store)
 		store.set(fails, guard.PhaseRenew, guard.PhaseReplace, guard.PhaseRelease)
-		r := <-start(op, t.Context(), "order-1", slow(time.Minute).act)
+		r := <-start(t.Context(), op, "order-1", slow(time.Minute).act)
 		if r.err != nil || r.Value != 1 {
 			t.Errorf("got %+v; want the result", r)
 		}

@@ -2,7 +2,7 @@ package guard_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +15,7 @@ func TestMemoryStore_ExpiredRecordsLeaveByThemselves(t *testing.T) {
 		store := guard.NewMemoryStore()
 		op, _ := newOp[int](t, store, guard.WithRetention(time.Minute))
 		for i := range 1000 {
-			if _, err := op.Do(t.Context(), fmt.Sprint(i), new(counter).act); err != nil {
+			if _, err := op.Do(t.Context(), strconv.Itoa(i), new(counter).act); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -38,7 +38,7 @@ func (b badCall) Event(context.Context, guard.Event) { b.at("Event") }
 func (b badCall) End(guard.CallEnd)                  { b.at("End") }
 func (b badCall) Phase(ctx context.Context, _ guard.Phase) (context.Context, guard.PhaseObserver) {
 	b.at("Phase")
-	return ctx, badPhase{b.badObserver}
+	return ctx, badPhase(b)
 }
 
 type badPhase struct{ badObserver }
@@ -69,7 +69,7 @@ func TestObserver_APanicInOneIsContained(t *testing.T) {
 func TestObserver_SeesEveryPhaseInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, rec := newOp[int](t, guard.NewMemoryStore())
-		call := start(op, t.Context(), "k", slow(25*time.Second).act)
+		call := start(t.Context(), op, "k", slow(25*time.Second).act)
 		time.Sleep(24 * time.Second)
 		if _, err := op.Do(t.Context(), "k", new(counter).act); err != nil {
 			t.Fatal(err)

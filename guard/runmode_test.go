@@ -60,7 +60,7 @@ func TestRun_AnothersResultThatLandedFirstIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := guard.NewMemoryStore()
 		op, rec := newOp[int](t, store, guard.OnInFlight(guard.Run))
-		slower := start(op, t.Context(), "order-1", func(context.Context) (int, error) {
+		slower := start(t.Context(), op, "order-1", func(context.Context) (int, error) {
 			time.Sleep(2 * time.Second)
 			return 2, nil
 		})

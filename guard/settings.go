@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -120,10 +121,8 @@ func within[N int | time.Duration](name string, v, low, high N) error {
 }
 
 func oneOf[S ~string](name string, v S, allowed ...S) error {
-	for _, a := range allowed {
-		if v == a {
-			return nil
-		}
+	if slices.Contains(allowed, v) {
+		return nil
 	}
 	return fmt.Errorf("%s %q: must be one of %q", name, v, allowed)
 }

@@ -66,7 +66,7 @@ func TestCase_L9_ACallerWhoseClockIsTwoMinutesOffDecidesTheSame(t *testing.T) {
 				store := guard.NewMemoryStore()
 				straight, _ := newOp[int](t, store)
 				skewed, _ := newOp[int](t, skewedStore{store, ahead}, guard.OnInFlight(guard.Refuse))
-				first := start(straight, t.Context(), "order-1", slow(90*time.Second).act)
+				first := start(t.Context(), straight, "order-1", slow(90*time.Second).act)
 				for range 80 {
 					time.Sleep(time.Second)
 					_, err := skewed.Do(t.Context(), "order-1", new(counter).act)
@@ -84,7 +84,7 @@ func TestCase_L9_ACallerWhoseClockIsTwoMinutesOffDecidesTheSame(t *testing.T) {
 				flaky := newFaultyStore()
 				flaky.Store = store
 				op, rec := newOp[int](t, skewedStore{flaky, ahead})
-				call := start(op, t.Context(), "order-1", slow(3*time.Minute).act)
+				call := start(t.Context(), op, "order-1", slow(3*time.Minute).act)
 				time.Sleep(15 * time.Second)
 				store.Clear() // within the lease: the renewal at 20 s puts it back
 				time.Sleep(10 * time.Second)

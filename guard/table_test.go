@@ -38,7 +38,7 @@ const (
 
 // table says what a call does, by what is broken, how, and how it ends. The
 // store works again after the broken call, and nobody else has the key.
-var table = []row{ //nolint:gochecknoglobals // the table is the documentation
+var table = []row{
 	// broken, by, storage, in flight, ending                        runs  outcome               gets         record
 
 	// Nothing is broken.
@@ -90,10 +90,10 @@ const actionTime = 12 * time.Second
 func TestTable_EveryCellOfTheStorageFailures(t *testing.T) {
 	cells := 0
 	for _, r := range table {
-		for _, by := range strings.Fields(r.by) {
-			for _, storage := range strings.Fields(r.storage) {
-				for _, inFlight := range strings.Fields(r.inFlight) {
-					for _, ending := range strings.Fields(r.ending) {
+		for by := range strings.FieldsSeq(r.by) {
+			for storage := range strings.FieldsSeq(r.storage) {
+				for inFlight := range strings.FieldsSeq(r.inFlight) {
+					for ending := range strings.FieldsSeq(r.ending) {
 						cell := r
 						cell.by, cell.storage, cell.inFlight, cell.ending = by, storage, inFlight, ending
 						cells++

@@ -15,12 +15,12 @@ func TestWatch_AWaiterIsWokenByTheResultAndByARelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				op, _ := newOp[int](t, guard.NewMemoryStore())
-				first := start(op, t.Context(), "order-1", func(context.Context) (int, error) {
+				first := start(t.Context(), op, "order-1", func(context.Context) (int, error) {
 					time.Sleep(7777 * time.Millisecond)
 					return 1, ending
 				})
 				time.Sleep(time.Second)
-				second := start(op, t.Context(), "order-1", func(context.Context) (int, error) { return 2, nil })
+				second := start(t.Context(), op, "order-1", func(context.Context) (int, error) { return 2, nil })
 				a, b := <-first, <-second
 				if late := b.at.Sub(a.at); late != 0 {
 					t.Errorf("the waiter came back %s after the owner, want at the same moment", late)
@@ -54,7 +54,7 @@ func TestWatch_WithoutNoticesThePollFindsTheResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				op, rec := newOp[int](t, store)
-				first := start(op, t.Context(), "order-1", slow(5*time.Second).act)
+				first := start(t.Context(), op, "order-1", slow(5*time.Second).act)
 				time.Sleep(time.Second)
 				got, err := op.Do(t.Context(), "order-1", new(counter).act)
 				a := <-first

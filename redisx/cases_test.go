@@ -36,7 +36,7 @@ func TestCase_W1_OnRedisTwoCallsFiftyMillisecondsApart(t *testing.T) {
 	c := newCharger(t, realtest.SharedRedis(t).Client(t))
 	done := c.inBackground(t, key, 400*time.Millisecond)
 	time.Sleep(50 * time.Millisecond)
-	if got, err := c.charge(t.Context(), key, 0); got != 1 || err != nil || c.charges.Load() != 1 {
+	if got, err := c.charge(t.Context(), key); got != 1 || err != nil || c.charges.Load() != 1 {
 		t.Errorf("got %d, %v after %d charges; want the first one's result", got, err, c.charges.Load())
 	}
 	if err := <-done; err != nil {

@@ -53,10 +53,9 @@ func newKey(t testing.TB) string {
 	return t.Name() + "-" + rand.Text()
 }
 
-// charge calls Do with an action that takes d.
-func (c *charger) charge(ctx context.Context, key string, d time.Duration) (int, error) {
+// charge calls Do with an action that takes no time.
+func (c *charger) charge(ctx context.Context, key string) (int, error) {
 	return c.Do(ctx, key, func(context.Context) (int, error) {
-		time.Sleep(d)
 		return int(c.charges.Add(1)), nil
 	})
 }
@@ -104,7 +103,7 @@ func TestScenario_ASecondCallDuringAThreeSecondActionIsRefused(t *testing.T) {
 	began := time.Now()
 	for _, at := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
 		time.Sleep(time.Until(began.Add(at)))
-		if _, err := c.charge(t.Context(), key, 0); !errors.Is(err, guard.ErrInProgress) {
+		if _, err := c.charge(t.Context(), key); !errors.Is(err, guard.ErrInProgress) {
 			t.Errorf("at %s: got %v, want refused", at, err)
 		}
 	}
@@ -129,7 +128,7 @@ func TestScenario_ASecondCallDuringAThreeSecondActionWaits(t *testing.T) {
 	key := newKey(t)
 	c := newCharger(t, realtest.SharedRedis(t).Client(t), guard.WithWaitBound(10*time.Second))
 	done := c.inBackground(t, key, 3*time.Second)
-	got, err := c.charge(t.Context(), key, 0)
+	got, err := c.charge(t.Context(), key)
 	if got != 1 || err != nil || c.charges.Load() != 1 {
 		t.Errorf("got %d, %v after %d charges; want the first one's result", got, err, c.charges.Load())
 	}
@@ -156,7 +155,7 @@ func TestCase_L1_OnRedisASecondCallerNeverRuns(t *testing.T) {
 			return
 		default:
 		}
-		_, err := c.charge(t.Context(), key, 0)
+		_, err := c.charge(t.Context(), key)
 		if errors.Is(err, guard.ErrInProgress) {
 			refused++
 		} else if err != nil {
@@ -214,7 +213,7 @@ func TestCase_L6_KilledOwnerHoldsWhileItLivesAndFreesTheKeyALeaseLater(t *testin
 	c := newCharger(t, server.Client(t), guard.OnInFlight(guard.Refuse))
 	owner := startOwner(t, server.Addr(), key, "killed")
 	for alive := time.Now(); time.Since(alive) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
-		if _, err := c.charge(t.Context(), key, 0); !errors.Is(err, guard.ErrInProgress) {
+		if _, err := c.charge(t.Context(), key); !errors.Is(err, guard.ErrInProgress) {
 			t.Fatalf("%s into a live owner's action: got %v, want refused", time.Since(alive), err)
 		}
 	}
@@ -236,7 +235,7 @@ func TestCase_L6_KilledOwnerHoldsWhileItLivesAndFreesTheKeyALeaseLater(t *testin
 func waitUntilFree(t *testing.T, c *charger, key string) time.Time {
 	t.Helper()
 	for {
-		_, err := c.charge(t.Context(), key, 0)
+		_, err := c.charge(t.Context(), key)
 		if err == nil {
 			return time.Now()
 		}
@@ -262,7 +261,7 @@ func TestScenario_AnOwnerProcessThatExitsInMidActionEndsCleanly(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %s to end, want the action's two seconds", took)
 	}
-	if got, err := c.charge(t.Context(), key, 0); got != 1 || err != nil {
+	if got, err := c.charge(t.Context(), key); got != 1 || err != nil {
 		t.Errorf("a lease later the key must be free for one who waits: got %d, %v", got, err)
 	}
 }
@@ -382,7 +381,7 @@ func TestScenario_RedisAtAClosedPort(t *testing.T) {
 			open := newCharger(t, rdb)
 			for range 2 {
 				began := time.Now()
-				if _, err := open.charge(t.Context(), "k", 0); err != nil {
+				if _, err := open.charge(t.Context(), "k"); err != nil {
 					t.Errorf("fail open: %v", err)
 				}
 				t.Logf("fail open, reserve and replace: %s", time.Since(began))
@@ -392,7 +391,7 @@ func TestScenario_RedisAtAClosedPort(t *testing.T) {
 			}
 			closed := newCharger(t, rdb, guard.OnStorageError(guard.FailClosed))
 			began := time.Now()
-			_, err := closed.charge(t.Context(), "k", 0)
+			_, err := closed.charge(t.Context(), "k")
 			took := time.Since(began)
 			if !errors.Is(err, guard.ErrStorage) || closed.charges.Load() != 0 {
 				t.Errorf("fail closed: got %v after %d charges", err, closed.charges.Load())

@@ -67,7 +67,8 @@ func (m mutation) try(root, tmp string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-timeout=2m", "-run", m.test, "./"+m.pkg)
+	cmd := exec.Command("go", "test", //nolint:gosec // the arguments are the table's
+		"-overlay", overlay, "-count=1", "-timeout=2m", "-run", m.test, "./"+m.pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOWORK=off", "ONCEGUARD_REQUIRE_SERVERS=1")
 	out, err := cmd.CombinedOutput()
@@ -86,7 +87,7 @@ func (m mutation) try(root, tmp string) (string, error) {
 // overlay writes the broken file and what the go command needs to read it.
 func (m mutation) overlay(root, tmp string) (string, error) {
 	path := filepath.Join(root, m.file)
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // a file of the table
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +95,7 @@ func (m mutation) overlay(root, tmp string) (string, error) {
 		return "", fmt.Errorf("%s has the text to break %d times, not once:\n%s", m.file, n, m.from)
 	}
 	broken := filepath.Join(tmp, "broken"+filepath.Ext(path))
-	if err := os.WriteFile(broken, []byte(strings.Replace(string(text), m.from, m.to, 1)), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte(strings.Replace(string(text), m.from, m.to, 1)), 0o600); err != nil { //nolint:gosec // in tmp
 		return "", err
 	}
 	doc, err := json.Marshal(map[string]any{"Replace": map[string]string{path: broken}})
