@@ -54,7 +54,8 @@ passes internal/realtest/good.go testing
 passes examples/guard/good.go $us/redisx
 
 "$lint" run --config .golangci.yml --enable-only depguard --output.text.print-issued-lines=false \
-  --max-same-issues 0 --max-issues-per-linter 0 ./... >report 2>log || true
+  --max-same-issues 0 --max-issues-per-linter 0 ./... >report 2>log && found=0 || found=$?
+[ $found = 1 ] || { cat report log >&2; die "the linter found nothing, or did not run: exit code $found"; }
 
 wrong=''
 while read -r file import; do
@@ -65,5 +66,5 @@ while read -r file import; do
   ! grep -q "^$file:" report || wrong="$wrong
   is reported, and must not be: $file imports $import"
 done <may
-[ -z "$wrong" ] || { cat log >&2; die "import rules:$wrong"; }
+[ -z "$wrong" ] || die "import rules:$wrong"
 echo "import rules: $(wc -l <must | tr -d ' ') forbidden imports reported, $(wc -l <may | tr -d ' ') allowed ones pass"
