@@ -30,27 +30,27 @@ type charger struct {
 	charges atomic.Int64
 }
 
-func newCharger(t testing.TB, rdb redis.UniversalClient, opts ...guard.OperationOption) *charger {
-	t.Helper()
+func newCharger(tb testing.TB, rdb redis.UniversalClient, opts ...guard.OperationOption) *charger {
+	tb.Helper()
 	store, err := redisx.New(rdb, redisx.Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	g, err := guard.New(store, guard.WithLease(scenarioLease))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	op, err := guard.NewOperation[int](g, "payment.charge", opts...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &charger{Operation: op}
 }
 
 // newKey is a key that no other test has, nor this one when it runs again.
-func newKey(t testing.TB) string {
-	t.Helper()
-	return t.Name() + "-" + rand.Text()
+func newKey(tb testing.TB) string {
+	tb.Helper()
+	return tb.Name() + "-" + rand.Text()
 }
 
 // charge calls Do with an action that takes no time.
@@ -61,8 +61,8 @@ func (c *charger) charge(ctx context.Context, key string) (int, error) {
 }
 
 // inBackground starts a charge and returns when it holds the key.
-func (c *charger) inBackground(t testing.TB, key string, d time.Duration) <-chan error {
-	t.Helper()
+func (c *charger) inBackground(tb testing.TB, key string, d time.Duration) <-chan error {
+	tb.Helper()
 	running, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		_, err := c.Do(context.Background(), key, func(context.Context) (int, error) {
@@ -75,21 +75,21 @@ func (c *charger) inBackground(t testing.TB, key string, d time.Duration) <-chan
 	select {
 	case <-running:
 	case err := <-done:
-		t.Fatalf("the action did not start: %v", err)
+		tb.Fatalf("the action did not start: %v", err)
 	}
 	return done
 }
 
 // loadRecord reads the record of a key.
-func loadRecord(t testing.TB, rdb redis.UniversalClient, key string) guard.LoadReply {
-	t.Helper()
+func loadRecord(tb testing.TB, rdb redis.UniversalClient, key string) guard.LoadReply {
+	tb.Helper()
 	store, err := redisx.New(rdb, redisx.Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	reply, err := store.Load(t.Context(), guard.LoadRequest{Key: guard.Key{Operation: "payment.charge", Name: key}})
+	reply, err := store.Load(tb.Context(), guard.LoadRequest{Key: guard.Key{Operation: "payment.charge", Name: key}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return reply
 }
