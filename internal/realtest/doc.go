@@ -30,7 +30,6 @@
 //
 // # If the test binary is killed
 //
-// On Linux the servers die with it. Elsewhere a killed test binary leaves them
-// behind; one that ends, or runs into go test's time limit in a test of its
-// own making, does not.
+// On Linux the servers die with it. Elsewhere a test binary that is killed, or
+// runs into go test's time limit, leaves them behind.
 package realtest
