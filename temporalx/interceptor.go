@@ -35,7 +35,8 @@ type Rule struct {
 	Key KeyFunc
 
 	// Options are those of the guard's operation, on top of the guard's own. The
-	// codec is always that of this package.
+	// codec is always that of this package, and a stored result that cannot be read
+	// is always an error: guard.OnUnreadable(guard.Refuse).
 	Options []guard.OperationOption
 }
 

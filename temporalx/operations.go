@@ -58,8 +58,10 @@ func newOperations(g *guard.Guard, codec guard.Codec, rules []Rule) (operations,
 }
 
 func newGuarded(g *guard.Guard, codec guard.Codec, rule Rule) (*guarded, error) {
-	// A converter or codec that fails on a stored result is no reason to run again.
-	options := append(append([]guard.OperationOption{guard.OnUnreadable(guard.Refuse)}, rule.Options...), guard.WithCodec(codec))
+	// A converter or codec that fails on a stored result is never a reason to run
+	// again, so the rule has no say in that.
+	options := append(append([]guard.OperationOption(nil), rule.Options...),
+		guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse))
 	op, err := guard.NewOperation[outcome](g, rule.Activity, options...)
 	if err != nil {
 		return nil, err

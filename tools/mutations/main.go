@@ -7,10 +7,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,13 +20,16 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutations:", err)
 		os.Exit(1)
 	}
 }
 
-func run(words []string) error {
+func run(ctx context.Context, words []string) error {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
@@ -42,7 +47,7 @@ func run(words []string) error {
 		}
 		tried++
 		began := time.Now()
-		noticed, err := m.try(root, tmp)
+		noticed, err := m.try(ctx, root, tmp)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -62,12 +67,12 @@ func run(words []string) error {
 
 // try runs the test on the broken code and returns the name of a test that
 // failed, or "" if none did.
-func (m mutation) try(root, tmp string) (string, error) {
+func (m mutation) try(ctx context.Context, root, tmp string) (string, error) {
 	overlay, err := m.overlay(root, tmp)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "test", //nolint:gosec // the arguments are the table's
+	cmd := exec.CommandContext(ctx, "go", "test", //nolint:gosec // the arguments are the table's
 		"-overlay", overlay, "-count=1", "-timeout=2m", "-run", m.test, "./"+m.pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOWORK=off", "ONCEGUARD_REQUIRE_SERVERS=1")
