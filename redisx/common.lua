@@ -1,11 +1,12 @@
--- Helpers of every script: this text is put in front of each when it is loaded.
+-- Helpers of every script: this text is put in front of each when it is loaded,
+-- behind a line that sets VERSION, the version of the record layout.
 
 -- The largest integer that a Lua number holds exactly, 2^53 - 1.
 local LIMIT = 9007199254740991
 
 -- The header of a record. Every line is anchored to the one before it and no
 -- value holds a newline, so nothing that a user writes can pass for a header.
-local HEADER = '^onceguard/1 (%l+)\n'
+local HEADER = '^onceguard/(%d+) (%l+)\n'
   .. 'owner=([^\n]*)\nfence=(%d+)\nattempt=(%d+)\n'
   .. 'until_us=(%d+)\ncreated_us=(%d+)\nupdated_us=(%d+)\n'
   .. '()label=([^\n]*)\ntraceparent=([^\n]*)\nfingerprint=[^\n]*\n()'
@@ -32,13 +33,18 @@ local function exact(...)
   return true
 end
 
+-- readable says whether this code knows a version: its own and those before it.
+local function readable(version)
+  return string.match(version, '^[1-9]%d?%d?$') and tonumber(version) <= VERSION
+end
+
 -- parse reads a record. What it does not understand, such as a version that is
 -- newer, has the status 'unknown': nobody may write over it.
 local function parse(raw)
   local unknown = { raw = raw, status = 'unknown' }
-  local status, owner, fence, attempt, until_us, created_us, updated_us, from, label, traceparent, past =
+  local version, status, owner, fence, attempt, until_us, created_us, updated_us, from, label, traceparent, past =
     string.match(raw, HEADER)
-  if not STATUS[status] or not exact(fence, attempt, until_us, created_us, updated_us) then
+  if not STATUS[status] or not readable(version) or not exact(fence, attempt, until_us, created_us, updated_us) then
     return unknown
   end
   local previous_fence, past_previous = string.match(raw, PREVIOUS, past)
@@ -69,7 +75,7 @@ end
 -- write stores a record with an expiry, always, and returns its text.
 local function write(key, record, now, px, encoding, result)
   local raw = table.concat({
-    'onceguard/1 ', record.status,
+    'onceguard/', VERSION, ' ', record.status,
     '\nowner=', record.owner, '\nfence=', record.fence, '\nattempt=', record.attempt,
     '\nuntil_us=', decimal(record.until_us), '\ncreated_us=', record.created_us,
     '\nupdated_us=', decimal(now), '\n', record.details,

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// recordVersion is the version of the layout that the scripts read and write.
-	recordVersion = 1
+	// recordVersion is the version of the layout that is written. It is read, and
+	// so are those before it; a record of a later one is in flight.
+	recordVersion = guard.SchemaVersion
 	magic         = "onceguard/"
 	// maxExact is the largest integer that a Lua number holds exactly.
 	maxExact = 1<<53 - 1
@@ -79,12 +80,14 @@ func parseRecord(raw string) guard.Record {
 
 // parser reads the header line by line. After a failure it reads nothing more.
 type parser struct {
-	rest   string
-	failed bool
+	rest    string
+	version int
+	failed  bool
 }
 
 func (p *parser) record() guard.Record {
-	rec := guard.Record{Version: recordVersion, Status: p.status()}
+	status := p.status()
+	rec := guard.Record{Version: p.version, Status: status}
 	rec.Owner.Token = plain(p.value("owner"), "")
 	rec.Fence = p.integer("fence")
 	rec.Attempt = int(p.integer("attempt"))
@@ -113,7 +116,9 @@ func (p *parser) previous() *guard.Previous {
 
 func (p *parser) status() guard.Status {
 	first := p.line()
-	word, ok := strings.CutPrefix(first, magic+strconv.Itoa(recordVersion)+" ")
+	p.version = versionOf(first)
+	_, word, ok := strings.Cut(first, " ")
+	ok = ok && p.version >= 1 && p.version <= recordVersion
 	status := guard.Status(word)
 	known := status == guard.StatusPending || status == guard.StatusCompleted || status == guard.StatusReleased
 	p.failed = p.failed || !ok || !known
@@ -170,7 +175,7 @@ func versionOf(raw string) int {
 	}
 	digits, _, _ := strings.Cut(rest, " ")
 	version, err := strconv.Atoi(digits)
-	if err != nil {
+	if err != nil || strconv.Itoa(version) != digits { // as the scripts, no leading zero and no sign
 		return 0
 	}
 	return version

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/internal/realtest"
 )
@@ -136,7 +134,7 @@ func FuzzRecord_ScriptsReadAsWeDo(f *testing.F) {
 		f.Add([]byte(strings.ReplaceAll(whole, change[0], change[1])))
 	}
 	rdb := realtest.SharedRedis(f).Client(f)
-	script := redis.NewScript(commonLua + "\nreturn parse(ARGV[1]).status")
+	script := newScript("return parse(ARGV[1]).status")
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		status, err := script.Run(t.Context(), rdb, []string{"unused"}, raw).Text()
 		if err != nil {

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	_ "embed"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -29,13 +30,17 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	script := func(lua string) *redis.Script { return redis.NewScript(commonLua + "\n" + lua) }
 	return scripts{
-		reserve: script(reserveLua),
-		renew:   script(renewLua),
-		replace: script(replaceLua),
-		release: script(releaseLua),
-		load:    script(loadLua),
-		erase:   script(eraseLua),
+		reserve: newScript(reserveLua),
+		renew:   newScript(renewLua),
+		replace: newScript(replaceLua),
+		release: newScript(releaseLua),
+		load:    newScript(loadLua),
+		erase:   newScript(eraseLua),
 	}
+}
+
+// newScript puts in front of a script what every script needs.
+func newScript(lua string) *redis.Script {
+	return redis.NewScript("local VERSION = " + strconv.Itoa(recordVersion) + "\n" + commonLua + "\n" + lua)
 }
