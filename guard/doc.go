@@ -40,6 +40,25 @@
 //
 // Replace and release happen also when the caller's context has ended.
 //
+// What a call of the store does depends on the record that it finds. A test holds
+// this table to the code:
+//
+//	the key has                          reserve   renew     replace   release
+//	nothing                              acquired  restored  restored  tombstone
+//	nothing, own lease over              acquired  lost      restored  tombstone
+//	own reservation                      acquired  ok        stored    released
+//	own reservation, lease over          acquired  ok        stored    released
+//	own result                           found     lost      stored    refused
+//	own tombstone                        found     lost      stale     released
+//	another's reservation                found     lost      stale     refused
+//	another's reservation, lease over    takeover  lost      restored  refused
+//	another's result                     found     lost      stale     refused
+//	another's result, retention over     acquired  lost      restored  refused
+//	another's tombstone                  acquired  lost      restored  refused
+//
+// Found, lost, stale and refused change nothing. A record that this version cannot
+// read counts as another's reservation that never runs out.
+//
 // # A key that is in use
 //
 // A call that finds a result returns it (a hit). A call that finds another owner

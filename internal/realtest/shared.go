@@ -1,10 +1,13 @@
 package realtest
 
 import (
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // shared holds the servers of the whole test binary.
@@ -39,17 +42,27 @@ func stopLater(stop func()) {
 	shared.stop = append(shared.stop, stop)
 }
 
-// Main runs the tests of a package, stops the shared servers and exits. It is
-// the whole body of a TestMain.
+// Main runs the tests of a package, stops the shared servers and exits. It fails
+// the package when a goroutine is left behind. It is the whole body of a TestMain.
 func Main(m *testing.M) {
 	shared.main.Store(true)
 	code := m.Run()
+	stopShared()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func stopShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	for _, stop := range shared.stop {
 		stop()
 	}
-	os.Exit(code)
 }
 
 func needMain(tb testing.TB) {
