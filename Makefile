@@ -1,7 +1,7 @@
 # The commands of a working day. What they do is in scripts/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt temporal
+.PHONY: help demo test check lint fmt fuzz mutations coverage temporal
 
 export GOWORK := off
 
@@ -22,6 +22,15 @@ lint: ## run the linter alone
 
 fmt: ## format the code
 	@scripts/lint.sh fmt
+
+fuzz: ## run every fuzz target for a minute
+	@scripts/fuzz.sh 60s
+
+mutations: ## break the protocol on purpose, and see that a test notices each fault
+	@go -C tools run ./mutations
+
+coverage: ## statement coverage of guard and redisx, over both
+	@scripts/coverage.sh
 
 temporal: ## build the pinned Temporal CLI, once, and print its path
 	@scripts/temporal.sh

@@ -13,4 +13,6 @@ for dir in $(packaged); do
   # shellcheck disable=SC2086 # flags
   step 'go test' "$dir" "$tmp/leftovers" go test -race -timeout 10m ${TESTFLAGS:-} ./...
 done
+scripts/fuzz.sh 2s || failed="$failed
+  fuzz"
 finish test
