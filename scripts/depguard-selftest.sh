@@ -30,7 +30,7 @@ bites guard/bad_suite.go $us/guard/storetest
 bites guard/bad_testing.go testing
 bites guard/internal/deep/bad_deep.go go.uber.org/multierr
 bites guard/storetest/bad_suite.go github.com/stretchr/testify/require
-for adapter in redisx telemetry temporalx httpx; do
+for adapter in redisx telemetry temporalx httpx protox; do
   for other in redisx telemetry temporalx httpx; do
     [ $adapter = $other ] || bites $adapter/bad_$other.go $us/$other
   done
