@@ -44,8 +44,8 @@ const closing = `Every order was charged once with the guard, and more than once
 
 What this does not show: the guard stores the result before the worker reports it, and the worker
 died after that. A worker that dies between the charge and the store leaves no result: after its
-lease the next attempt charges again. A lease alone cannot close that gap; at-most-once operations
-and the recovery hook, which asks the provider before charging again, are for that.`
+lease the next attempt charges again. A lease alone cannot close that gap: give the order to the
+provider as its idempotency key, where the provider takes one.`
 
 // failures are the expectations that did not come true.
 func (r report) failures() []string {
