@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // Codecs may have a method CheckResult(ptr any) error. It gets a pointer to a
@@ -26,12 +27,22 @@ type Codec interface {
 }
 
 // JSON is the default codec: encoding/json, with numbers kept exact as
-// [json.Number] where the result type is an interface.
+// [json.Number] where the result type is an interface. A replay is what
+// encoding/json makes of the result: fields that are not exported are lost, and
+// bytes of a string that are no UTF-8 become U+FFFD. Result types that it can
+// write but never read are an error from [NewOperation].
 func JSON() Codec { return jsonCodec{} }
 
 type jsonCodec struct{}
 
 func (jsonCodec) Encoding() string { return "json" }
+
+func (jsonCodec) CheckResult(ptr any) error {
+	if what := unreadableJSON(reflect.TypeOf(ptr).Elem(), nil); what != "" {
+		return fmt.Errorf("codec JSON: %s: use a type that JSON can read, or another codec", what)
+	}
+	return nil
+}
 
 func (jsonCodec) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 
@@ -84,8 +95,9 @@ func (c bytesCodec) Unmarshal(data []byte, v any) error {
 // be relied on to be secret.
 type Cipher interface {
 	// Name is written into each record behind the codec's, and a record with
-	// another name is not decrypted: put the version of the secret there if there
-	// are several.
+	// another name is not decrypted. It must stay the same when the secret is
+	// changed: put the version of the secret into the ciphertext, and keep the old
+	// secrets for as long as results are kept.
 	Name() string
 	Encrypt(key Key, plaintext []byte) ([]byte, error)
 	Decrypt(key Key, ciphertext []byte) ([]byte, error)
@@ -121,10 +133,6 @@ func (s *settings) open(key Key, data []byte, result any) error {
 
 // safely turns a panic in the user's encoding methods into an error.
 func safely(do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
+	defer recovered(&err)
 	return do()
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Erase drops what is stored under a key, for data that must be forgotten. The
-// next call with the key runs the action. It never frees a key that an owner
-// holds: that is an [InProgressError]. A key without a record is no error.
+// Erase drops the result that is stored under a key, for data that must be
+// forgotten. The next call with the key runs the action. It never frees a key that
+// an owner holds: that is an [InProgressError]. A key without a record is no error.
 //
-// Its errors are [ErrInvalidKey], [ErrInProgress], [ErrStorage], or one that says
-// that the store lacks the ability, see [Eraser].
+// Its errors are [ErrInvalidKey], [ErrInProgress], [ErrStorage], the context's, or
+// one that says that the store lacks the ability, see [Eraser].
 func (o *Operation[T]) Erase(ctx context.Context, key string) error {
 	if o == nil || o.op == nil || ctx == nil {
 		return errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
@@ -20,16 +20,19 @@ func (o *Operation[T]) Erase(ctx context.Context, key string) error {
 }
 
 func (op *operation) erase(ctx context.Context, key Key) error {
-	if err := checkName(key.Name); err != nil {
+	if err := checkName(key.Name, anOrderNumber); err != nil {
 		return fmt.Errorf("onceguard: operation %q: %w: %w", op.name, ErrInvalidKey, err)
 	}
-	eraser, ok := op.store.(Eraser)
+	eraser, ok := op.guard.store.(Eraser)
 	if !ok {
-		return fmt.Errorf("onceguard: operation %q: the store %s cannot erase", op.name, storeName(op.store))
+		return fmt.Errorf("onceguard: operation %q: the store %s cannot erase", op.name, storeName(op.guard.store))
 	}
-	ctx, cancel := context.WithTimeout(ctx, op.storeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, op.storeTimeout)
 	defer cancel()
-	reply, err := eraser.Erase(ctx, EraseRequest{Key: op.stored(key)})
+	reply, err := eraser.Erase(bounded, EraseRequest{Key: op.stored(key)})
+	if err != nil && ended(ctx) != nil {
+		return fmt.Errorf("onceguard: operation %q: erase: %w", op.name, context.Cause(ctx))
+	}
 	if err != nil {
 		return &StorageError{Operation: op.name, Phase: PhaseErase, Class: Classify(err), Err: err}
 	}

@@ -40,13 +40,19 @@ var ErrLeaseLost = errors.New("onceguard: lease lost")
 type InProgressError struct {
 	Operation  string
 	RetryAfter time.Duration // the lease left when the key was last looked at; a live owner renews it
-	Since      time.Time     // when the owner acquired the key, on the store's clock
-	Owner      string        // the owner's label
+	// Since is when the owner acquired the key, on the store's clock. It is zero, and
+	// Owner empty, when the record is one of a newer version.
+	Since time.Time
+	Owner string // the owner's label
 }
 
 func (e *InProgressError) Error() string {
+	if e.Since.IsZero() {
+		return fmt.Sprintf("onceguard: operation %q: %v, by a record that cannot be read: of a newer version, or not of onceguard; "+
+			"ask again in %s", e.Operation, ErrInProgress, e.RetryAfter.Round(time.Millisecond))
+	}
 	return fmt.Sprintf("onceguard: operation %q: %v, held by %s since %s; ask again in %s",
-		e.Operation, ErrInProgress, e.Owner, e.Since.UTC().Format(time.RFC3339), e.RetryAfter)
+		e.Operation, ErrInProgress, e.Owner, e.Since.UTC().Format(time.RFC3339), e.RetryAfter.Round(time.Millisecond))
 }
 
 func inProgress(operation string, held Record, left time.Duration) *InProgressError {
@@ -66,8 +72,12 @@ type StorageError struct {
 }
 
 func (e *StorageError) Error() string {
-	return fmt.Sprintf("onceguard: operation %q: %v at %s (%s), the action did not run: %v",
-		e.Operation, ErrStorage, e.Phase, e.Class, e.Err)
+	what := "the action did not run"
+	if e.Phase == PhaseErase {
+		what = "the key may not be erased"
+	}
+	return fmt.Sprintf("onceguard: operation %q: %v at %s (%s), %s: %v",
+		e.Operation, ErrStorage, e.Phase, e.Class, what, e.Err)
 }
 
 // Is matches [ErrStorage].
@@ -127,9 +137,24 @@ func Classify(err error) ErrorClass {
 	}
 }
 
+// notApplied reports an error after which the store has certainly not done what it
+// was asked: it said no, or was never reached.
+func notApplied(err error) bool {
+	switch Classify(err) {
+	case ClassReadOnly, ClassOutOfMemory, ClassAuth:
+		return true
+	default:
+		op, ok := errors.AsType[*net.OpError](err)
+		return ok && op.Op == "dial"
+	}
+}
+
 // canceledError is what a call returns when its context ended before the action.
 func canceledError(ctx context.Context, operation string) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
+	err, cause := ended(ctx), context.Cause(ctx)
+	if cause == nil {
+		cause = err
+	}
 	if errors.Is(cause, err) {
 		return fmt.Errorf("onceguard: operation %q: the action did not run: %w", operation, cause)
 	}

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 )
 
 // FingerprintSHA256JSON is the algorithm of fingerprints made by [WithInput]:
@@ -42,6 +44,11 @@ func canonical(input any) (text []byte, err error) {
 		raw, err := json.Marshal(input)
 		if err != nil {
 			return err
+		}
+		if t := reflect.TypeOf(input); string(raw) == "{}" && t.Kind() == reflect.Struct && t.NumField() > 0 {
+			if what := unreadableFields(t, nil); what != "" {
+				return errors.New(what)
+			}
 		}
 		var tree any
 		if err := JSON().Unmarshal(raw, &tree); err != nil {

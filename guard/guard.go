@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Guard makes operations on one store. It is safe for use by many goroutines.
@@ -14,6 +18,7 @@ type Guard struct {
 	label    string
 	defaults settings
 	calls    *calls
+	types    sync.Map // operation name to reflect.Type: the results share records
 }
 
 // New returns a guard on a store. The options are the defaults of its
@@ -27,6 +32,9 @@ func New(store Store, opts ...GuardOption) (*Guard, error) {
 			continue
 		}
 		o.applyGuard(&config)
+	}
+	if err := checkLabel(config.label); err != nil {
+		faults = append(faults, err)
 	}
 	resolved := config.defaults
 	faults = append(faults, resolved.resolve())
@@ -45,12 +53,34 @@ func checkStore(store Store) error {
 	return nil
 }
 
+// claim binds an operation's name to a result type: another type would read the
+// records of the first as what they are not.
+func (g *Guard) claim(name string, result reflect.Type) error {
+	if first, loaded := g.types.LoadOrStore(name, result); loaded && first != result {
+		return fmt.Errorf("it was made with results of %s already, now of %s: use another name", first, result)
+	}
+	return nil
+}
+
+// sharesStore reports whether two guards keep their records in one store.
+func (g *Guard) sharesStore(other *Guard) bool {
+	return g == other ||
+		reflect.TypeOf(g.store).Comparable() && reflect.TypeOf(other.store).Comparable() && g.store == other.store
+}
+
 // storeName asks a store what it calls itself, and else tells its type.
 func storeName(store Store) string {
 	if named, ok := store.(interface{ StoreName() string }); ok {
 		return named.StoreName()
 	}
 	return fmt.Sprintf("%T", store)
+}
+
+func checkLabel(label string) error {
+	if !utf8.ValidString(label) || strings.ContainsFunc(label, unicode.IsControl) || len(label) > MaxKeyBytes {
+		return fmt.Errorf("owner label %.40q: at most %d bytes of UTF-8 without control characters", label, MaxKeyBytes)
+	}
+	return nil
 }
 
 func defaultLabel() string {

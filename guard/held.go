@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Lease is what an action can know of the reservation it runs under, from
@@ -29,6 +30,7 @@ type running struct {
 	key    Key
 	lease  *Lease // nil when it runs unguarded
 	around *running
+	ended  atomic.Bool // the action has come back: its context says nothing any more
 }
 
 type runningKey struct{}
@@ -38,10 +40,20 @@ func runningFrom(ctx context.Context) *running {
 	return r
 }
 
-// within reports whether the context is that of an action of this key.
+// within reports whether the context is that of a running action of this key.
 func (r *running) within(g *Guard, key Key) bool {
 	for ; r != nil; r = r.around {
-		if r.guard == g && r.key == key {
+		if r.key == key && r.guard.sharesStore(g) && !r.ended.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// partOf reports whether the context is that of a running action of this guard.
+func (r *running) partOf(g *Guard) bool {
+	for ; r != nil; r = r.around {
+		if r.guard == g && !r.ended.Load() {
 			return true
 		}
 	}
@@ -49,7 +61,8 @@ func (r *running) within(g *Guard, key Key) bool {
 }
 
 // LeaseFromContext returns the lease of the action whose context this is. It says
-// false outside of an action and in one that runs unguarded.
+// false outside of an action and in one that runs unguarded. A lease stays what it
+// was when the action has come back.
 func LeaseFromContext(ctx context.Context) (*Lease, bool) {
 	if r := runningFrom(ctx); r != nil && r.lease != nil {
 		return r.lease, true
@@ -68,11 +81,12 @@ type calls struct {
 
 func newCalls() *calls { return &calls{draining: make(chan struct{})} }
 
-// enter begins a call, unless the guard drains.
-func (c *calls) enter() bool {
+// enter begins a call, unless the guard drains. An inner call, of an action that
+// runs, is part of what Drain waits for.
+func (c *calls) enter(inner bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.drained != nil {
+	if c.drained != nil && (!inner || c.open == 0) {
 		return false
 	}
 	c.open++
@@ -111,11 +125,22 @@ func (c *calls) drain() <-chan struct{} {
 
 // Drain ends the guard's work for a clean shutdown: new calls and those that wait
 // for another owner get [ErrDraining], and Drain returns when the actions that
-// run have come back and their results are stored, or when ctx ends, with its
-// error. A guard that drains does so for good. Close the store's client after it.
+// run have come back, their results are stored and the observer knows, or when ctx
+// ends, with its error. Calls that such an action makes itself are still served. A
+// guard that drains does so for good. Close the store's client and the telemetry
+// after it.
 func (g *Guard) Drain(ctx context.Context) error {
+	if g == nil || g.calls == nil {
+		return nil // made by hand, it has no calls
+	}
+	drained := g.calls.drain()
 	select {
-	case <-g.calls.drain():
+	case <-drained:
+		return nil
+	default:
+	}
+	select {
+	case <-drained:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -9,14 +9,20 @@ import (
 	"unicode/utf8"
 )
 
+const (
+	anOrderNumber   = "an order number"
+	anOperationName = `"payment.charge", the kind of effect`
+)
+
 // MaxKeyBytes is the longest key and the longest operation name, in bytes.
 const MaxKeyBytes = 255
 
-// checkName says what is wrong with a key or an operation name.
-func checkName(s string) error {
+// checkName says what is wrong with a key or an operation name; example is a good
+// one.
+func checkName(s, example string) error {
 	switch {
 	case s == "":
-		return errors.New("it is empty: give one that names this instance of the effect, such as an order number")
+		return fmt.Errorf("it is empty: give one that stays the same over retries, such as %s", example)
 	case len(s) > MaxKeyBytes:
 		return fmt.Errorf("it has %d bytes, the limit is %d: use a digest of it", len(s), MaxKeyBytes)
 	case !utf8.ValidString(s):

@@ -27,25 +27,29 @@ func (c *call) hold(ctx context.Context) (context.Context, *heldLease) {
 		lease:    &Lease{fence: c.own.Fence, lost: make(chan struct{})},
 		stopping: make(chan struct{}), done: make(chan struct{}),
 	}
+	c.leaseEnd = c.sent.Add(c.op.lease)
 	actionCtx := ctx
 	if c.op.cancelOnLost {
 		actionCtx, h.cancel = context.WithCancelCause(ctx)
 	}
-	go h.loop(ctx)
+	go h.loop(ctx, h.lastOK.Add(h.third()))
 	return actionCtx, h
 }
 
 // stop ends the renewals and waits for the one on the wire, so that it lands
 // before the result and never over it. The wait is bounded by the store's time
-// limit; a renewal that lands later still finds a completed record or a
-// tombstone and changes nothing.
+// limit; a renewal that lands later still finds a completed record or a tombstone
+// and changes nothing, nor does it shorten a reservation that was kept.
 func (h *heldLease) stop() {
+	if h == nil {
+		return
+	}
 	close(h.stopping)
 	limit := time.NewTimer(h.c.op.storeTimeout)
 	defer limit.Stop()
 	select {
 	case <-h.done:
-		h.c.own = h.own
+		h.c.own, h.c.leaseEnd = h.own, h.lastOK.Add(h.c.op.lease)
 	case <-limit.C:
 	}
 	if h.cancel != nil {
@@ -53,9 +57,21 @@ func (h *heldLease) stop() {
 	}
 }
 
-func (h *heldLease) loop(ctx context.Context) {
-	defer close(h.done)
-	next := h.lastOK.Add(h.third())
+// loop renews until it is stopped or the lease is lost.
+func (h *heldLease) loop(ctx context.Context, next time.Time) {
+	unwound := true
+	defer func() {
+		if unwound { // an observer has exited the goroutine: go on in another one
+			go h.loop(ctx, time.Now().Add(h.third()))
+			return
+		}
+		close(h.done)
+	}()
+	h.renewals(ctx, next)
+	unwound = false
+}
+
+func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 	for h.sleepUntil(next) {
 		if h.hangs() {
 			if h.sleepUntil(h.lastOK.Add(h.c.op.lease)) {
@@ -64,7 +80,7 @@ func (h *heldLease) loop(ctx context.Context) {
 			return
 		}
 		sent := time.Now()
-		reply, err := h.c.renew(ctx, h.own, h.c.op.lease)
+		reply, err := h.c.renew(ctx, h.own, h.c.op.lease, h.limit(sent))
 		switch {
 		case err != nil:
 			next = h.failed(ctx, sent)
@@ -76,6 +92,15 @@ func (h *heldLease) loop(ctx context.Context) {
 			next = sent.Add(h.third())
 		}
 	}
+}
+
+// limit is the time limit of a renewal: that of the store, but no longer than the
+// lease, so that its end is noticed when it comes.
+func (h *heldLease) limit(sent time.Time) time.Duration {
+	if left := h.lastOK.Add(h.c.op.lease).Sub(sent); left > 0 {
+		return min(h.c.op.storeTimeout, left)
+	}
+	return h.c.op.storeTimeout
 }
 
 func (h *heldLease) third() time.Duration { return h.c.op.lease / renewalsPerLease }

@@ -267,6 +267,7 @@ func TestCase_L10_AFailingRenewalNeverEndsTheProcess(t *testing.T) {
 		op, rec := newOp[int](t, store)
 		store.set(fails, guard.PhaseRenew, guard.PhaseReplace, guard.PhaseRelease)
 		r := <-start(t.Context(), op, "order-1", slow(time.Minute).act)
+		time.Sleep(lease)
 		if r.err != nil || r.Value != 1 {
 			t.Errorf("got %+v; want the result", r)
 		}

@@ -12,7 +12,9 @@ import (
 // effects that only one process causes. It guards nothing against another
 // process and forgets everything with its own.
 //
-// It keeps no expired records: each write drops those whose time has come.
+// The zero value is an empty store, ready for use.
+//
+// It keeps no expired records for long: each call drops up to ten of them.
 type MemoryStore struct {
 	mu      sync.Mutex
 	records map[Key]*memoryRecord
@@ -22,20 +24,17 @@ type MemoryStore struct {
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{
-		records: make(map[Key]*memoryRecord),
-		watches: make(map[Key]map[chan struct{}]struct{}),
-	}
+	return &MemoryStore{}
 }
 
 // StoreName is the name of this kind of store in telemetry.
 func (m *MemoryStore) StoreName() string { return "memory" }
 
-// Len is the number of records, tombstones among them.
+// Len is the number of records, tombstones among them, and expired ones that no
+// call has dropped yet.
 func (m *MemoryStore) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begin()
 	return len(m.records)
 }
 
@@ -55,7 +54,7 @@ func (m *MemoryStore) Reserve(ctx context.Context, req ReserveRequest) (ReserveR
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.begin()
+	now := m.begin(req.Key)
 	next := Record{
 		Version: SchemaVersion, Status: StatusPending, Owner: req.Owner, Fingerprint: req.Fingerprint,
 		Fence: now.UnixMicro(), Attempt: 1, Created: now,
@@ -74,9 +73,8 @@ func (m *MemoryStore) Reserve(ctx context.Context, req ReserveRequest) (ReserveR
 			}
 		}
 	}
-	next.Until, next.Updated = now.Add(req.Lease), now
-	m.put(req.Key, next, now.Add(PendingLifetime(req.Lease, req.Retention)))
-	return ReserveReply{Acquired: true, Record: next.copy(), Left: req.Lease}, nil
+	m.hold(req.Key, &next, now, req.Lease, req.Retention)
+	return ReserveReply{Acquired: true, Record: next.copy(), Left: left(next.Until, now)}, nil
 }
 
 // Renew implements [Store].
@@ -86,8 +84,9 @@ func (m *MemoryStore) Renew(ctx context.Context, req RenewRequest) (RenewReply, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.begin()
+	now := m.begin(req.Key)
 	next, status := req.Record, RenewRestored
+	next.Until = now
 	switch old := m.records[req.Key]; {
 	case old == nil && now.Before(req.Record.Until):
 	case old != nil && old.Status == StatusPending && old.Owner.Token == req.Record.Owner.Token:
@@ -95,8 +94,7 @@ func (m *MemoryStore) Renew(ctx context.Context, req RenewRequest) (RenewReply, 
 	default:
 		return RenewReply{Status: RenewLost}, nil
 	}
-	next.Until, next.Updated = now.Add(req.Lease), now
-	m.put(req.Key, next, now.Add(PendingLifetime(req.Lease, req.Retention)))
+	m.hold(req.Key, &next, now, req.Lease, req.Retention)
 	return RenewReply{Status: status, Until: next.Until}, nil
 }
 
@@ -107,7 +105,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.begin()
+	now := m.begin(req.Key)
 	next, status := req.Record, ReplaceRestored
 	if next.Created.IsZero() { // its owner never learned of the reservation
 		next.Fence, next.Attempt, next.Created = now.UnixMicro(), 1, now
@@ -120,7 +118,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 		case ours, old.Status != StatusReleased && old.Until.After(now):
 			return ReplaceReply{Status: ReplaceStale}, nil
 		default:
-			next.Fence = max(old.Fence, next.Fence)
+			next.Fence, next.Attempt = max(old.Fence, next.Fence), max(old.Attempt, next.Attempt)
 		}
 	}
 	next.Version, next.Status = SchemaVersion, StatusCompleted
@@ -138,16 +136,21 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.begin()
+	now := m.begin(req.Key)
 	next, released := req.Record, false
+	if next.Created.IsZero() { // its owner never learned of the reservation
+		next.Fence, next.Attempt, next.Created = now.UnixMicro(), 1, now
+	}
 	if old := m.records[req.Key]; old != nil {
 		if old.Owner.Token != req.Record.Owner.Token || old.Status == StatusCompleted {
 			return ReleaseReply{}, nil
 		}
+		if old.Status == StatusReleased {
+			return ReleaseReply{Released: true}, nil
+		}
 		next, released = old.Record, true
 	}
 	next.Version, next.Status = SchemaVersion, StatusReleased
-	next.Fence = max(next.Fence, 1)
 	next.Until, next.Updated = now.Add(req.Lease), now
 	m.put(req.Key, next, next.Until)
 	m.notify(req.Key)
@@ -161,7 +164,7 @@ func (m *MemoryStore) Load(ctx context.Context, req LoadRequest) (LoadReply, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.begin()
+	now := m.begin(req.Key)
 	rec := m.records[req.Key]
 	if rec == nil {
 		return LoadReply{}, nil
@@ -176,28 +179,56 @@ func (m *MemoryStore) Erase(ctx context.Context, req EraseRequest) (EraseReply, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.begin()
+	now := m.begin(req.Key)
 	rec := m.records[req.Key]
 	if rec == nil {
 		return EraseReply{Erased: true}, nil
 	}
-	if rec.Status == StatusPending && rec.Until.After(now) {
+	switch alive := rec.Until.After(now); {
+	case alive && rec.Status == StatusPending:
 		return EraseReply{Record: rec.Record.copy(), Left: left(rec.Until, now)}, nil
+	case alive && rec.Status == StatusReleased:
+		return EraseReply{Erased: true}, nil
 	}
-	delete(m.records, req.Key)
-	heap.Remove(&m.expiry, rec.index)
+	m.drop(rec)
 	return EraseReply{Erased: true}, nil
 }
 
 func left(until, now time.Time) time.Duration { return max(until.Sub(now), 0) }
 
-// begin reads the clock and drops the records whose time has come.
-func (m *MemoryStore) begin() time.Time {
+// purgesPerCall bounds how many expired records one call drops, so that none pays
+// for all: the store shrinks faster than it grows.
+const purgesPerCall = 10
+
+// begin reads the clock, drops the record of the key if its time has come, and a
+// few others.
+func (m *MemoryStore) begin(key Key) time.Time {
 	now := time.Now()
-	for len(m.expiry) > 0 && !m.expiry[0].expires.After(now) {
-		delete(m.records, heap.Pop(&m.expiry).(*memoryRecord).key)
+	if rec := m.records[key]; rec != nil && !rec.expires.After(now) {
+		m.drop(rec)
+	}
+	for range purgesPerCall {
+		if len(m.expiry) == 0 || m.expiry[0].expires.After(now) {
+			break
+		}
+		m.drop(m.expiry[0])
 	}
 	return now
+}
+
+func (m *MemoryStore) drop(rec *memoryRecord) {
+	delete(m.records, rec.key)
+	heap.Remove(&m.expiry, rec.index)
+}
+
+// hold writes a reservation whose lease runs from now, and never ends earlier than
+// it did.
+func (m *MemoryStore) hold(key Key, rec *Record, now time.Time, lease, retention time.Duration) {
+	if until := now.Add(lease); until.After(rec.Until) {
+		rec.Until = until
+	}
+	rec.Updated = now
+	m.put(key, *rec, rec.Until.Add(PendingLifetime(lease, retention)-lease))
 }
 
 func (m *MemoryStore) put(key Key, rec Record, expires time.Time) {
@@ -205,6 +236,9 @@ func (m *MemoryStore) put(key Key, rec Record, expires time.Time) {
 		old.Record, old.expires = rec.copy(), expires
 		heap.Fix(&m.expiry, old.index)
 		return
+	}
+	if m.records == nil {
+		m.records = make(map[Key]*memoryRecord)
 	}
 	added := &memoryRecord{Record: rec.copy(), key: key, expires: expires}
 	m.records[key] = added

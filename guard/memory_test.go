@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -23,11 +24,16 @@ func TestMemoryStore_ExpiredRecordsLeaveByThemselves(t *testing.T) {
 			t.Errorf("%d records, want 1000", n)
 		}
 		time.Sleep(2 * time.Minute)
-		if _, err := op.Do(t.Context(), "one more", new(counter).act); err != nil {
-			t.Fatal(err)
+		if got, err := op.Do(t.Context(), "7", func(context.Context) (int, error) { return -1, nil }); got != -1 || err != nil {
+			t.Errorf("got %d, %v: an expired record was found", got, err)
 		}
-		if n := store.Len(); n != 1 {
-			t.Errorf("%d records after their retention, want 1", n)
+		for i := range 100 { // a few calls drop what is left, none of them all
+			if _, err := op.Do(t.Context(), fmt.Sprintf("more %d", i), new(counter).act); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := store.Len(); n > 102 {
+			t.Errorf("%d records long after their retention, want the last 101", n)
 		}
 	})
 }

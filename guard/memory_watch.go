@@ -10,6 +10,9 @@ func (m *MemoryStore) Watch(ctx context.Context, req WatchRequest) (<-chan struc
 	changed := make(chan struct{}, 1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.watches == nil {
+		m.watches = make(map[Key]map[chan struct{}]struct{})
+	}
 	if m.watches[req.Key] == nil {
 		m.watches[req.Key] = make(map[chan struct{}]struct{})
 	}

@@ -75,8 +75,8 @@ type OperationObserver interface {
 }
 
 // CallObserver sees one call. Phases and events can come from two goroutines at
-// once, the caller's and the renewer's, and a release in the background can come
-// after the end. Records are lent: an observer that keeps one copies it.
+// once, the caller's and the renewer's, and a release or a renewal that a store
+// held up can come after the end. Records are lent: an observer that keeps one copies it.
 type CallObserver interface {
 	// TraceParent returns the W3C trace context of the call, or "".
 	TraceParent() string

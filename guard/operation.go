@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -15,7 +16,7 @@ type Operation[T any] struct{ op *operation }
 type operation struct {
 	name     string
 	guard    *Guard
-	store    Store
+	store    Store // contained; abilities are those of guard.store
 	label    string
 	observer OperationObserver
 	settings
@@ -23,8 +24,9 @@ type operation struct {
 
 // NewOperation makes an operation. The name is the kind of effect, such as
 // "payment.charge": it is part of every record's key and a metric label, so it
-// must stay the same over releases and take few values. Every fault in the name
-// and the options is reported, joined in one error.
+// must stay the same over releases and take few values. A guard may make it more
+// than once, with one result type. Every fault in the name and the options is
+// reported, joined in one error.
 func NewOperation[T any](g *Guard, name string, opts ...OperationOption) (*Operation[T], error) {
 	op, err := g.operation(name, opts, new(T))
 	if err != nil {
@@ -34,26 +36,31 @@ func NewOperation[T any](g *Guard, name string, opts ...OperationOption) (*Opera
 }
 
 func (g *Guard) operation(name string, opts []OperationOption, result any) (*operation, error) {
-	if g == nil {
+	if g == nil || g.store == nil {
 		return nil, errors.New("guard is nil: make one with New")
 	}
-	op := &operation{name: name, guard: g, store: g.store, label: g.label, settings: g.defaults}
+	op := &operation{name: name, guard: g, store: containedStore{g.store}, label: g.label, settings: g.defaults}
 	var faults []error
+	var own settings // what was set for this operation alone
 	for i, o := range opts {
 		if o == nil {
 			faults = append(faults, fmt.Errorf("option %d is nil: leave it out", i))
 			continue
 		}
 		o.applyOperation(&op.settings)
+		o.applyOperation(&own)
 	}
-	if err := checkName(name); err != nil {
+	if err := checkName(name, anOperationName); err != nil {
 		faults = append(faults, fmt.Errorf("name: %w", err))
 	}
-	faults = append(faults, op.resolve())
+	faults = append(faults, op.resolve(), own.checkUseful(op.onInFlight))
 	if codec, ok := op.codec.(resultChecker); ok {
 		faults = append(faults, codec.CheckResult(result))
 	}
 	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if err := g.claim(name, reflect.TypeOf(result).Elem()); err != nil {
 		return nil, err
 	}
 	op.observer = observeOperation(g.observer, OperationInfo{
@@ -73,11 +80,12 @@ type Result[T any] struct {
 	// How is the outcome of the call: executed, replayed or unguarded when there
 	// is no error.
 	How Outcome
-	// Fence grows with every acquisition of the key. For a replay it is the fence
-	// of the record. It is 0 when the action ran unguarded.
+	// Fence grows with every acquisition of the key. It is the one of the run whose
+	// result this is, and 0 when that was this call's own and unguarded.
 	Fence int64
-	// ExecutedAt is when a replayed result was stored, on the store's clock. It
-	// is zero when this call ran the action itself.
+	// ExecutedAt is when the result was stored, on the store's clock, if it is that
+	// of another call: a replay, or in the Run mode a result that landed first. Else
+	// it is zero.
 	ExecutedAt time.Time
 	// TraceParent is the W3C trace context of the call that ran the action.
 	TraceParent string
@@ -98,7 +106,8 @@ type Result[T any] struct {
 // Errors of Do itself mean that the action did not run: [ErrInProgress],
 // [ErrMismatch], [ErrStorage], [ErrInvalidKey], [ErrInvalidInput],
 // [ErrNestedCall], [ErrDraining], or the context's error when the caller left
-// first.
+// first. An action that returns such an error of an inner call of its own has run,
+// of course: [Result.How] of DoResult tells, it is then failed.
 func (o *Operation[T]) Do(
 	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,
 ) (T, error) {

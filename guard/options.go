@@ -76,7 +76,9 @@ func WithStoreTimeout(d time.Duration) Option {
 }
 
 // WithWaitBound sets how long a call waits for another owner, from its arrival.
-// Default one lease, at most 24 h. It matters only with [Wait].
+// At the bound it asks for the key once more and then gets [ErrInProgress], also if
+// the owner is well. Default one lease, between 1 ms and 24 h. It matters only with
+// [Wait].
 func WithWaitBound(d time.Duration) Option {
 	return option(func(s *settings) { s.waitBound, s.waitBoundSet = d, true })
 }
@@ -88,7 +90,9 @@ func WithMaxResultBytes(n int) Option {
 }
 
 // WithCodec sets how results become bytes. Default [JSON]. All processes that
-// share an operation need the same codec.
+// share an operation need the same codec: to the others its results are
+// unreadable, see [OnUnreadable]. So is every stored result after a deployment that
+// changes it.
 func WithCodec(c Codec) Option {
 	return option(func(s *settings) { s.codec = c })
 }
@@ -102,7 +106,7 @@ func WithCipher(c Cipher) Option {
 }
 
 // WithHashedKeys stores keys as their SHA-256, so that the store shows none: for
-// keys that name a person. The stored name is "sha256-" and 64 hexadecimal
+// keys that name a person. Who can guess a key can still find its record. The stored name is "sha256-" and 64 hexadecimal
 // digits, of which the first 16 are the [KeyHash] of spans and logs. All
 // processes that share an operation need the same setting.
 func WithHashedKeys() Option {
@@ -175,23 +179,25 @@ func WithCancelOnLost() Option {
 
 // KeepReserved names the errors of an action that mean "not finished yet", such
 // as the one of an asynchronous completion, and how long the key then stays
-// reserved from now. Nothing is released, and the outcome is pending. The error
-// comes back unchanged. Default: every error releases the key. The function is
-// called by many goroutines at once.
+// reserved from now: at least a lease, at most 10 years. Nothing is released, and
+// the outcome is pending. The error comes back unchanged. Default: every error
+// releases the key. The function is called by many goroutines at once; if it
+// panics, the key is released.
 func KeepReserved(f func(error) (time.Duration, bool)) Option {
-	return option(func(s *settings) { s.keepReserved = f })
+	return option(func(s *settings) { s.keepReserved, s.keepReservedSet = f, true })
 }
 
 // WithEnabled sets the kill switch for an incident: it is asked on every call,
-// and while it says false every call runs its action unguarded and is counted as
-// such. The function is called by many goroutines at once and must not block.
+// and while it says false every call runs its action unguarded, whatever its key,
+// and is counted as such. The function is called by many goroutines at once and must not block.
 // Default: always on.
 func WithEnabled(f func() bool) Option {
-	return option(func(s *settings) { s.enabled = f })
+	return option(func(s *settings) { s.enabled, s.enabledSet = f, true })
 }
 
 // WithInput gives the call's input, from which a fingerprint is made: the
-// SHA-256 of its canonical JSON. A later call with the same key and another
+// SHA-256 of its canonical JSON. The store shows that digest, and who can guess a
+// small input can check the guess. A later call with the same key and another
 // input is a mismatch and gets [ErrMismatch] instead of a result that is not
 // its own. Default: no fingerprint, nothing is compared.
 func WithInput(input any) CallOption {

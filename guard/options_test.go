@@ -43,7 +43,7 @@ func TestNewOperation_SaysEveryFaultAtOnceWithItsNumbers(t *testing.T) {
 	}
 	for _, part := range []string{
 		"name: it is empty", "lease 50ms: shorter than 3 × store timeout 40ms", "retention -1s",
-		"wait bound -1ns", "result size limit 0", "codec is nil", `"shrug"`, `"hope"`, "option 8 is nil",
+		"wait bound -1ns", "result size limit in bytes 0", "codec is nil", `"shrug"`, `"hope"`, "option 8 is nil",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q:\n%v", part, err)

@@ -26,8 +26,8 @@ func (c *call) reserve(ctx context.Context) (ReserveReply, error) {
 	defer cancel()
 	c.sent = time.Now()
 	reply, err := c.op.store.Reserve(bounded, c.request)
-	c.unknown = err != nil
 	if err != nil {
+		c.unknown = c.unknown || !notApplied(err)
 		phase.end(c.failed(ctx, PhaseReserve, err))
 		return ReserveReply{}, err
 	}
@@ -49,9 +49,9 @@ func (c *call) load(ctx context.Context) (LoadReply, error) {
 	return reply, err
 }
 
-func (c *call) renew(ctx context.Context, own Record, lease time.Duration) (RenewReply, error) {
+func (c *call) renew(ctx context.Context, own Record, lease, limit time.Duration) (RenewReply, error) {
 	ctx, phase := c.obs.phase(ctx, PhaseRenew)
-	bounded, cancel := c.after(ctx)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	reply, err := c.op.store.Renew(bounded, RenewRequest{
 		Key: c.stored, Record: own, Lease: lease, Retention: c.op.retention,

@@ -11,12 +11,9 @@ func (c *call) lookUp(ctx context.Context) (Outcome, error) {
 		return c.storeFailed(ctx, PhaseLoad, err)
 	}
 	if loaded.Found && (loaded.Left > 0 || loaded.Record.Status == StatusUnknown) && loaded.Record.Status != StatusReleased {
-		if outcome, done, err := c.judge(ctx, ReserveReply{Record: loaded.Record, Left: loaded.Left}); done {
+		if outcome, done, err := c.judge(ctx, &ReserveReply{Record: loaded.Record, Left: loaded.Left}); done {
 			return outcome, err
 		}
-	}
-	if ctx.Err() != nil {
-		return c.canceled(ctx)
 	}
 	return c.runWithout(ctx, ReasonInFlight)
 }

@@ -45,7 +45,7 @@ type settings struct {
 	keepReserved   func(error) (time.Duration, bool) // nil: every error releases
 	enabled        func() bool                       // nil: always
 
-	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet bool
+	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet, keepReservedSet, enabledSet bool
 }
 
 func defaultSettings() settings {
@@ -76,8 +76,8 @@ func (s *settings) validate() error {
 	faults := []error{
 		within("lease", s.lease, minLease, maxLease),
 		within("retention", s.retention, minRetention, maxRetention),
-		within("wait bound", s.waitBound, time.Nanosecond, maxLease),
-		within("result size limit", s.maxResult, 1, maxMaxResult),
+		within("wait bound", s.waitBound, time.Millisecond, maxLease),
+		within("result size limit in bytes", s.maxResult, 1, maxMaxResult),
 		s.checkStoreTimeout(),
 		oneOf("on storage error", s.onStorageError, FailOpen, FailClosed),
 		oneOf("on in flight", s.onInFlight, Wait, Refuse, Run),
@@ -89,11 +89,33 @@ func (s *settings) validate() error {
 	if s.cipherSet && (s.cipher == nil || s.cipher.Name() == "") {
 		faults = append(faults, errors.New("cipher is nil or has no name: leave WithCipher out for no encryption"))
 	}
+	if s.keepReservedSet && s.keepReserved == nil {
+		faults = append(faults, errors.New("KeepReserved is nil: leave it out, and every error releases"))
+	}
+	if s.enabledSet && s.enabled == nil {
+		faults = append(faults, errors.New("WithEnabled is nil: leave it out, and the guard is always on"))
+	}
 	if s.codec == nil {
 		faults = append(faults, errors.New("codec is nil: leave WithCodec out for JSON"))
 	} else if s.codec.Encoding() == "" {
 		faults = append(faults, errors.New("codec has an empty encoding name: records need it"))
 	}
+	return errors.Join(faults...)
+}
+
+// checkUseful finds what was set for one operation and has no meaning in its mode.
+// The same set for a whole guard is a default for the operations that it suits.
+func (s *settings) checkUseful(mode InFlightMode) error {
+	var faults []error
+	useless := func(is bool, option string) {
+		if is {
+			faults = append(faults, fmt.Errorf("%s has no meaning with OnInFlight(%q): leave it out", option, mode))
+		}
+	}
+	useless(s.waitBoundSet && mode != Wait, "WithWaitBound")
+	useless(s.maxHoldSet && mode == Run, "WithMaxHold")
+	useless(s.cancelOnLost && mode == Run, "WithCancelOnLost")
+	useless(s.keepReservedSet && mode == Run, "KeepReserved")
 	return errors.Join(faults...)
 }
 
@@ -112,10 +134,10 @@ func (s *settings) checkStoreTimeout() error {
 
 func within[N int | time.Duration](name string, v, low, high N) error {
 	if v < low {
-		return fmt.Errorf("%s %v: shorter than %v", name, v, low)
+		return fmt.Errorf("%s %v: less than %v", name, v, low)
 	}
 	if v > high {
-		return fmt.Errorf("%s %v: longer than %v", name, v, high)
+		return fmt.Errorf("%s %v: more than %v", name, v, high)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -152,10 +153,111 @@ func TestStorage_AfterTheActionTheResultIsReturnedInEveryMode(t *testing.T) {
 					t.Errorf("%s, release %s: got %v, want the action's error", mode, name, err)
 				}
 				if n := rec.count(guard.EventStorageError); n != 2 {
-					t.Errorf("%s, %s: %d storage errors counted, want 2", mode, name, n)
+					t.Errorf("%s, %s: %d storage errors counted, want 2 by now", mode, name, n)
 				}
 				rec.wantOutcomes(t, guard.OutcomeExecuted, guard.OutcomeFailed)
+				time.Sleep(lease) // the tries behind the caller end with the lease
 			})
+		}
+	}
+}
+
+func TestStorage_AResultIsStoredWhenTheStoreIsBackWithinTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		g, op := newGuardOp[int](t, store)
+		store.set(fails, guard.PhaseReplace)
+		var c counter
+		if got, err := op.Do(t.Context(), "order-1", c.act); got != 1 || err != nil {
+			t.Fatalf("got %d, %v", got, err)
+		}
+		time.Sleep(20 * time.Second)
+		store.set(nil, guard.PhaseReplace)
+		if err := g.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := load(t, store, "order-1").Record; got.Status != guard.StatusCompleted {
+			t.Errorf("the record is %q, want the result", got.Status)
+		}
+	})
+}
+
+func TestStorage_AResultThatTheStoreNeverTakesIsCountedWhenTheLeaseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		op, rec := newOp[int](t, store)
+		store.set(fails, guard.PhaseReplace)
+		if _, err := op.Do(t.Context(), "order-1", new(counter).act); err != nil {
+			t.Fatal(err)
+		}
+		if n := rec.count(guard.EventUnstored); n != 0 {
+			t.Errorf("%d unstored while there is time", n)
+		}
+		time.Sleep(lease)
+		if n, tries := rec.count(guard.EventUnstored), store.called(guard.PhaseReplace); n != 1 || tries < 20 {
+			t.Errorf("%d unstored after %d tries, want one after many", n, tries)
+		}
+		if got, err := op.Do(t.Context(), "order-1", func(context.Context) (int, error) { return 2, nil }); got != 2 || err != nil {
+			t.Errorf("after the lease the key must be free: got %d, %v", got, err)
+		}
+		time.Sleep(lease)
+	})
+}
+
+func TestStorage_ADeadlineThatPassesWhileTheStoreIsAskedIsCanceledInEveryMode(t *testing.T) {
+	// A client that keeps to the deadline can fail before the context's own timer.
+	for _, mode := range []guard.StorageErrorMode{guard.FailOpen, guard.FailClosed} {
+		store := newFaultyStore()
+		op, rec := newOp[int](t, store, guard.OnStorageError(mode))
+		store.set(func(ctx context.Context, _ func(context.Context) error) error {
+			deadline, _ := ctx.Deadline()
+			for time.Now().Before(deadline) { // busy, so that the context's timer comes late
+			}
+			return errStoreDown
+		}, guard.PhaseReserve)
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			var c counter
+			_, err := op.Do(ctx, "order-1", c.act)
+			if !errors.Is(err, context.DeadlineExceeded) || c.count() != 0 {
+				t.Fatalf("%s: got %v after %d runs, want the deadline and none", mode, err, c.count())
+			}
+			cancel()
+		}
+		if got := rec.outcomes(); len(got) != 50 || got[0] != guard.OutcomeCanceled {
+			t.Errorf("%s: outcomes %q", mode, got)
+		}
+	}
+}
+
+func TestStorage_APanicInTheStoreIsAnErrorOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		panics := func(context.Context, func(context.Context) error) error { panic("store") }
+		op, rec := newOp[int](t, store, guard.OnStorageError(guard.FailClosed))
+		store.set(panics, guard.PhaseRenew)
+		if got, err := op.Do(t.Context(), "order-1", slow(15*time.Second).act); got != 1 || err != nil {
+			t.Errorf("got %d, %v", got, err)
+		}
+		store.set(panics, guard.PhaseReserve)
+		if _, err := op.Do(t.Context(), "order-2", new(counter).act); !errors.Is(err, guard.ErrStorage) {
+			t.Errorf("got %v, want ErrStorage", err)
+		}
+		rec.wantOutcomes(t, guard.OutcomeExecuted, guard.OutcomeRejected)
+	})
+}
+
+func TestStorage_AnImmediateRetryDoesNotMeetItsGhost(t *testing.T) {
+	store := newFaultyStore()
+	op, _ := newOp[int](t, store, guard.OnStorageError(guard.FailClosed), guard.OnInFlight(guard.Refuse))
+	for range 50 {
+		store.set(once(losesReply), guard.PhaseReserve)
+		key := rand.Text()
+		if _, err := op.Do(t.Context(), key, new(counter).act); !errors.Is(err, guard.ErrStorage) {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := op.Do(t.Context(), key, new(counter).act); err != nil {
+			t.Fatalf("the retry met the reservation of the call before: %v", err)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// SchemaVersion is the version of the record layout that this package reads
-// and writes. A record with another version is treated as in flight: it is
-// never read as a result and never taken over.
+// SchemaVersion is the version of the record layout that stores write. They read
+// the versions before it too; a record of a later one has [StatusUnknown]: it is in
+// flight, never read as a result and never taken over.
 const SchemaVersion = 1
 
 // Key names one instance of one operation. A store keeps one record per Key,
@@ -86,13 +86,14 @@ type Store interface {
 	// caller's own tombstone or result: that reserve comes late. Taking an expired
 	// reservation is a takeover. A repeat with the token of the current
 	// reservation is the same acquisition: it replies with the same fence and
-	// the same previous owner, and starts the lease anew. With
+	// the same previous owner, and renews the lease. With
 	// ReserveRequest.Unreadable, the completed record that is named there is free
 	// too, to exactly one caller.
 	Reserve(ctx context.Context, req ReserveRequest) (ReserveReply, error)
 
 	// Renew starts the lease anew if the reservation is still the caller's, even
-	// when its lease has run out. A missing record is put back whole while the
+	// when its lease has run out. It never shortens one: a renewal that comes late
+	// must not undo a longer one. A missing record is put back whole while the
 	// store's clock is before the lease end that the caller last saw
 	// (RenewRequest.Record.Until). Anything else is lost and changes nothing.
 	Renew(ctx context.Context, req RenewRequest) (RenewReply, error)
@@ -221,7 +222,8 @@ type Notifier interface {
 	// Watch tells on the channel, from its return on and until stop is called, that
 	// the key was replaced or released. Notices that come faster than they are read
 	// become one. The store sends them as part of its writes, and a notice that
-	// cannot be sent never fails the write. Stop may be called more than once.
+	// cannot be sent never fails the write. A store that can give no more notice
+	// closes the channel. Stop may be called more than once.
 	Watch(ctx context.Context, req WatchRequest) (changed <-chan struct{}, stop func(), err error)
 }
 
@@ -233,8 +235,9 @@ type WatchRequest struct {
 // Eraser is an ability that a [Store] may have: it forgets a key for good.
 // [Operation.Erase] needs it.
 type Eraser interface {
-	// Erase drops the record, whatever it holds, unless it is a reservation whose
-	// lease runs or a record that cannot be read.
+	// Erase drops the record, unless it is a reservation whose lease runs or a record
+	// that cannot be read. A live tombstone stays for the rest of its time, and
+	// counts as erased: it holds no result, and its owner's late write must find it.
 	Erase(ctx context.Context, req EraseRequest) (EraseReply, error)
 }
 
@@ -243,7 +246,7 @@ type EraseRequest struct {
 	Key Key
 }
 
-// EraseReply says whether the key is without a record now, and else what is in
+// EraseReply says whether the key is without a result now, and else what is in
 // the way.
 type EraseReply struct {
 	Erased bool

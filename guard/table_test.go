@@ -72,9 +72,8 @@ var table = []row{
 	{"renew", allFaults, both, reserving, unwinding, 1, guard.OutcomeFailed, "nothing", guard.StatusReleased},
 
 	// The replace: the effect has happened, so the caller gets its result in every
-	// mode. What is not stored stays reserved for the rest of the lease.
-	{"replace", notThere, both, reserving, "return cancel-after", 1, guard.OutcomeExecuted, "value", guard.StatusPending},
-	{"replace", "loses delays", both, reserving, "return cancel-after", 1, guard.OutcomeExecuted, "value", guard.StatusCompleted},
+	// mode, and it is tried again behind the caller for the rest of the lease.
+	{"replace", allFaults, both, reserving, "return cancel-after", 1, guard.OutcomeExecuted, "value", guard.StatusCompleted},
 	{"replace", notThere, both, "run", "return", 1, guard.OutcomeUnguarded, "value", ""},
 
 	// The release: the caller gets its own error in every mode.

@@ -48,17 +48,16 @@ func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, er
 
 // left ends the wait of a call whose caller has left, or whose guard drains.
 func (w *waiter) left(ctx context.Context) (Outcome, error) {
-	if ctx.Err() != nil {
-		return w.c.canceled(ctx)
+	if ended(ctx) != nil {
+		return OutcomeCanceled, canceledError(ctx, w.c.op.name)
 	}
-	w.c.abandonUnknown(ctx)
 	return w.c.draining()
 }
 
 // watch asks the store for notices, if it gives any. Without them the poll is
 // enough.
 func (w *waiter) watch(ctx context.Context) (watched bool, stop func()) {
-	notifier, ok := w.c.op.store.(Notifier)
+	notifier, ok := w.c.op.guard.store.(Notifier)
 	if !ok {
 		return false, func() {}
 	}
@@ -80,13 +79,13 @@ func (w *waiter) look(ctx, phaseCtx context.Context) (Outcome, bool, error) {
 	atBound := !time.Now().Before(w.c.waitTo)
 	reply, phase, err := w.ask(ctx, phaseCtx, atBound)
 	if err != nil {
-		if ctx.Err() == nil && !atBound && time.Now().Before(w.leaseEnd) {
+		if ended(ctx) == nil && !atBound && time.Now().Before(w.leaseEnd) {
 			return "", false, nil
 		}
 		outcome, err := w.c.storeFailed(ctx, phase, err)
 		return outcome, true, err
 	}
-	if outcome, done, err := w.c.judge(ctx, reply); done {
+	if outcome, done, err := w.c.judge(ctx, &reply); done {
 		return outcome, true, err
 	}
 	w.see(reply)
@@ -146,11 +145,14 @@ func (w *waiter) sleep(ctx context.Context) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return ctx.Err() == nil
+		return ended(ctx) == nil
 	case <-ctx.Done():
 		return false
-	case <-w.changed:
-		return ctx.Err() == nil
+	case _, open := <-w.changed:
+		if !open {
+			w.changed = nil // the store gives no more notice
+		}
+		return ended(ctx) == nil
 	case <-w.c.op.guard.calls.draining:
 		return false
 	}

@@ -39,6 +39,9 @@ func (s *Store) do(ctx context.Context, script *redis.Script, key string, args [
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if s.rdb == nil {
+		return nil, errors.New("the store has no client: make it with redisx.New")
+	}
 	if s.inline {
 		return eval(ctx, s.rdb, script, key, args)
 	}
@@ -48,8 +51,14 @@ func (s *Store) do(ctx context.Context, script *redis.Script, key string, args [
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		values, err := eval(ctx, s.rdb, script, key, args)
-		answered <- answer{values, err}
+		var a answer
+		defer func() {
+			if p := recover(); p != nil { // of a hook of the client, say
+				a.err = fmt.Errorf("panic: %v", p)
+			}
+			answered <- a
+		}()
+		a.values, a.err = eval(ctx, s.rdb, script, key, args)
 	}()
 	select {
 	case a := <-answered:

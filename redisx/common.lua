@@ -85,6 +85,15 @@ local function write(key, record, now, px, encoding, result)
   return raw
 end
 
+-- hold writes a reservation whose lease runs from now and never ends earlier than
+-- it did: a renewal that comes late must not undo a longer one.
+local function hold(key, record, now, lease, px)
+  local until_us = now + lease
+  record.until_us = math.max(record.until_us or 0, until_us)
+  local longer = math.ceil((record.until_us - until_us) / 1000)
+  return write(key, record, now, decimal(tonumber(px) + longer))
+end
+
 -- over says whether the record's time has run out.
 local function over(record, now)
   return record.status ~= 'unknown' and now >= record.until_us

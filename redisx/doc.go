@@ -1,6 +1,6 @@
 // Package redisx is a [guard.Store] on Redis, 6.2 or newer.
 //
-//	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+//	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
 //	store, err := redisx.New(rdb, redisx.Options{})
 //	g, err := guard.New(store)
 //
@@ -17,6 +17,10 @@
 // on cluster and ring clients, whose routing looks past the context, a method
 // runs its command in a goroutine and leaves it behind when the context ends;
 // that goroutine ends with go-redis's own time limits (ReadTimeout, 3 s).
+//
+// Set redis.Options.DialerRetries to 1 as well: by default go-redis dials five times
+// before it says that nobody listens, and a server that is down then looks like
+// one that is slow.
 //
 // A context that is canceled before its deadline ends a call at once, but for a
 // read that is under way on a client with ContextTimeoutEnabled: that one goes

@@ -79,7 +79,8 @@ func classifyServer(message string) guard.ErrorClass {
 	switch {
 	case strings.Contains(message, "max number of clients reached"):
 		return guard.ClassConnection
-	case strings.Contains(message, "can't run this command"), // in a script that the user may run
+	case strings.Contains(message, "unauthenticated"), // long commands of a client that has not logged in
+		strings.Contains(message, "can't run this command"), // in a script that the user may run
 		strings.Contains(message, "can't access at least one of the keys"):
 		return guard.ClassAuth
 	default:

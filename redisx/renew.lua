@@ -29,6 +29,5 @@ else
 end
 
 record.status = 'pending'
-record.until_us = now + tonumber(ARGV[7])
-write(KEYS[1], record, now, ARGV[8])
+hold(KEYS[1], record, now, tonumber(ARGV[7]), ARGV[8])
 return { status, record.until_us }

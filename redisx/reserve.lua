@@ -9,7 +9,7 @@
 --          or an empty string
 -- ARGV[6]  fence of that record
 --
--- Reply: { 1, lease in microseconds, the new record } when acquired, else
+-- Reply: { 1, lease left in microseconds, the new record } when acquired, else
 -- { 0, time left in microseconds, the record that is in the way }.
 --
 -- Atomic, because two callers that look at a free key at once must not both
@@ -57,5 +57,5 @@ else
     created_us = decimal(now), details = details .. previous(),
   }
 end
-record.until_us = now + lease
-return { 1, lease, write(KEYS[1], record, now, px) }
+local raw = hold(KEYS[1], record, now, lease, px)
+return { 1, record.until_us - now, raw }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,7 +51,7 @@ func New(rdb redis.UniversalClient, options Options) (*Store, error) {
 		options.Prefix = DefaultPrefix
 	}
 	var faults []error
-	if rdb == nil {
+	if v := reflect.ValueOf(rdb); rdb == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		faults = append(faults, errors.New("client is nil"))
 	}
 	if err := validatePrefix(options.Prefix); err != nil {

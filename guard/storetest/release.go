@@ -4,6 +4,17 @@ import "github.com/onceguard/onceguard/guard"
 
 func releaseClauses() []clause {
 	return []clause{
+		{"the tombstone of an owner that never learned of its reservation is whole", func(e *env) {
+			e.wantRelease(guard.Record{Owner: newOwner()}, false)
+			if rec := e.stored(); rec.Attempt != 1 || rec.Created.IsZero() || rec.Fence == 0 {
+				e.Errorf("attempt %d, created %s, fence %d", rec.Attempt, rec.Created, rec.Fence)
+			}
+		}},
+		{"a repeat leaves the tombstone as it is", func(e *env) {
+			rec := e.acquire(newOwner())
+			e.wantRelease(rec, true)
+			e.unchanged(func() { e.wantRelease(rec, true) })
+		}},
 		{"the owner's reservation becomes a tombstone that lives one lease", func(e *env) {
 			rec := e.acquire(newOwner())
 			e.wantRelease(rec, true)

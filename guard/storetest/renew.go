@@ -4,6 +4,17 @@ import "github.com/onceguard/onceguard/guard"
 
 func renewClauses() []clause {
 	return []clause{
+		{"it never shortens a lease", func(e *env) {
+			owner := newOwner()
+			long := e.acquired(e.reserveFor(owner, 10*longLease))
+			for range 2 { // a renewal, then a reserve of the same owner
+				e.wantRenew(long, guard.RenewOK)
+				if left := e.load().Left; left <= 2*longLease {
+					e.Errorf("%s left after a shorter renewal, want the longer lease", left)
+				}
+				e.acquired(e.reserve(owner))
+			}
+		}},
 		{"a renewal starts the lease anew and replies with its end", func(e *env) {
 			rec := e.acquired(e.reserveFor(newOwner(), e.harness.ShortLease))
 			reply := e.wantRenew(rec, guard.RenewOK)
