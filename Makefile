@@ -9,7 +9,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run the payments demo, with nothing but Go
-	go -C examples run ./payments
+	@echo 'compiling the demo: the first time this takes a minute or two' >&2
+	@go -C examples run ./payments
 
 test: ## run all tests on real servers, installing what they need
 	@scripts/test.sh

@@ -3,8 +3,10 @@
 . "$(dirname "$0")/lib.sh"
 
 each=${1:-5s}
-for dir in $(packaged); do
-  for package in $(cd "$dir" && go list -f '{{.Dir}}' ./...); do
+dirs=$(packaged)
+for dir in $dirs; do
+  packages=$(cd "$dir" && go list -f '{{.Dir}}' ./...)
+  for package in $packages; do
     for target in $(cat "$package"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p'); do
       step "fuzz $target" "$package" go test -run '^$' -fuzz "^$target\$" -fuzztime "$each" .
     done

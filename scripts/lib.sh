@@ -20,11 +20,20 @@ modules() {
     while read -r mod; do [ ! -f "$mod" ] || dirname "$mod"; done | sort
 }
 
-# packaged is modules without those that only pin a tool.
+# packaged is modules without the one that only pins a tool. Call it in an
+# assignment of its own, so that its failure ends the script: a list that is too
+# short would pass everything in silence.
 packaged() {
-  modules | while read -r dir; do
-    [ -z "$(cd "$dir" && go list ./... 2>/dev/null)" ] || printf '%s\n' "$dir"
-  done
+  local dirs
+  dirs=$(modules | grep -vx tools/temporal)
+  case "
+$dirs
+" in
+  *'
+.
+'*) printf '%s\n' "$dirs" ;;
+  *) die "no module was found at $root: is it a git checkout?" ;;
+  esac
 }
 
 # scratch makes $tmp, which is removed when the script ends.

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 
 lint=$(linter)
-for dir in $(packaged); do
+dirs=$(packaged)
+for dir in $dirs; do
   step "${1:-run}" "$dir" "$lint" "${1:-run}" ./...
 done
 finish "${1:-lint}"

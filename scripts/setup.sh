@@ -21,22 +21,23 @@ if ! compiles; then
 fi
 if [ -z "$debian" ]; then exit 0; fi
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n env DEBIAN_FRONTEND=noninteractive "$@"; fi; }
 
-if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
+by_hand() {
   die "The tests need what this machine lacks. Install it, then run \`make test\` again:
 
   Debian, Ubuntu:  sudo apt-get update && sudo apt-get install -y$debian
   macOS:           $macos
 
 A redis-server elsewhere does as well: ONCEGUARD_REDIS_SERVER=/path/to/redis-server make test"
-fi
+}
+if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then by_hand; fi
 
 say "installing with apt-get:$debian"
 export DEBIAN_FRONTEND=noninteractive
-as_root apt-get update -q </dev/null >&2
+as_root apt-get update -q </dev/null >&2 || by_hand
 # shellcheck disable=SC2086 # a list
-as_root apt-get install -q -y --no-install-recommends $debian </dev/null >&2
+as_root apt-get install -q -y --no-install-recommends $debian </dev/null >&2 || by_hand
 
 # The package starts a server of the system. The tests run their own.
 case $debian in *redis-server*)
