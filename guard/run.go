@@ -164,6 +164,10 @@ func (c *call) keep(ctx context.Context, held *heldLease, actionErr error) bool 
 	if !later {
 		return false
 	}
+	if c.op.onInFlight == Run {
+		c.kept = true // of nothing: the mode reserves nothing
+		return true
+	}
 	reply, err := c.renew(ctx, c.own, min(max(length, c.op.lease), maxRetention), c.op.storeTimeout)
 	switch {
 	case err == nil && reply.Status != RenewLost:

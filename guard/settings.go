@@ -115,7 +115,6 @@ func (s *settings) checkUseful(mode InFlightMode) error {
 	useless(s.waitBoundSet && mode != Wait, "WithWaitBound")
 	useless(s.maxHoldSet && mode == Run, "WithMaxHold")
 	useless(s.cancelOnLost && mode == Run, "WithCancelOnLost")
-	useless(s.keepReservedSet && mode == Run, "KeepReserved")
 	return errors.Join(faults...)
 }
 

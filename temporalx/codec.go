@@ -35,8 +35,8 @@ const (
 )
 
 // payloadCodec stores results as the payloads that the data converter makes.
-// Reading one back is split: the guard's part, Unmarshal, parses; replay, which
-// knows the activity's context, decodes.
+// A converter that needs the activity's context reads one back in two steps: the
+// guard's part, Unmarshal, parses; replay, which knows the context, decodes.
 type payloadCodec struct {
 	data      converter.DataConverter
 	rawValues atomic.Int32 // whether data passes RawValues: yes, no, or 0 for not known yet
@@ -104,7 +104,15 @@ func (c *payloadCodec) Unmarshal(data []byte, v any) error {
 	if err := proto.Unmarshal(data[1:], s.payloads); err != nil {
 		return err
 	}
-	*result = outcome{stored: &s}
+	if _, aware := c.data.(converter.ContextAware); aware {
+		*result = outcome{stored: &s} // the interceptor decodes it, with the activity's context
+		return nil
+	}
+	value, err := c.replay(c.data, s)
+	if err != nil {
+		return err
+	}
+	*result = outcome{value: value}
 	return nil
 }
 

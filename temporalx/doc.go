@@ -22,11 +22,12 @@
 //
 // # Which key
 //
-// The name of the guard's operation is the activity type. The key is the rule's.
+// The name of the guard's operation is the activity type, so an activity that is
+// renamed starts with no results. The key is the rule's.
 //
-// [DefaultKey] is made of namespace, workflow id, run id, activity id and
-// activity type. It is the same in all attempts of one activity execution, and
-// in nothing else: a workflow that is retried, reset, continued as new or run
+// [DefaultKey] is made of namespace, workflow id, run id, activity id, activity type
+// and the time of the scheduling. It is the same in all attempts of one activity
+// execution, and in nothing else: a workflow that is retried, reset, continued as new or run
 // by a schedule is a new run with new keys, and does its effects again.
 //
 // [KeyFrom] takes a business key from the activity's first argument, such as
@@ -40,11 +41,14 @@
 // fields that JSON does not show are not compared. Arguments
 // that differ on every call, such as a time stamp, do not fit a business key.
 //
-// A local activity is guarded with the same keys. Its id is only a count
-// within the run and could meet that of another activity, so that its default
-// key ends in "/local". And what a failed workflow task has run is not in the history, so the
-// next try may use the same count for another call: with the default key the
-// arguments of a local activity are compared as well.
+// A local activity is guarded with the same keys. Its id is only a count within the
+// run, and what a failed workflow task has run is not in the history, so that the
+// next try may use the count for another call: its default key has, in the place of
+// the time, "local" and a digest of the arguments.
+//
+// The fingerprint of the arguments of a business key is a SHA-256 that the store
+// shows: who can read the store can check a guess of arguments that are easy to
+// guess, also where a converter encrypts them in Temporal.
 //
 // # What the activity's caller gets
 //
@@ -71,11 +75,33 @@
 //	                                stored result cannot be decoded
 //	onceguard.InvalidKey   no       no key can be made of the arguments, or it is not valid
 //	onceguard.InvalidInput no       the arguments have no JSON form to compare
+//	onceguard.NestedCall   no       an activity guarded its own key inside itself
+//	onceguard.Canceled     yes      the worker stopped, or the attempt's time was over, while
+//	                                it waited
+//	onceguard.Draining     yes      the guard of this worker drains
 //
 // List a type in NonRetryableErrorTypes of a retry policy to fail the workflow
 // instead. Refusals are of the category benign: expected, and not logged as errors by the
 // SDK. If the activity is cancelled while it waits for another owner, the SDK
 // reports the cancel as it does for any activity.
+//
+// # Waiting and Temporal's limits
+//
+// An activity that waits (guard.Wait, the default) holds an activity slot of its
+// worker and counts as an attempt. When an owner dies, its key is blocked for a
+// lease. So:
+//
+//   - Keep the lease under start-to-close timeout × (maximum attempts − 1), or
+//     leave the attempts unlimited: else all attempts can time out in the wait.
+//   - Use guard.Refuse where many calls of one key may come at once: a refused attempt
+//     frees its slot and comes back when the lease that is left has run out. Waiters
+//     that fill all slots hold up other activities too.
+//
+// An activity whose attempt times out while it runs is canceled in its context. If it
+// heeds that and returns an error although its request has gone out, the guard frees
+// the key, and the next attempt sends it again: Temporal's timeouts do not take an
+// effect back. Let such a request run to its end, on a context without the cancel,
+// or give the provider the key.
 //
 // # What is not covered
 //
@@ -83,9 +109,15 @@
 //
 //   - An activity that waits for another owner does not heartbeat. With a
 //     heartbeat timeout it is timed out and tried again, with guard.Refuse it is not.
-//   - An activity that returns activity.ErrResultPending frees its key at
-//     once, whoever completes it later: the next attempt or another workflow with
-//     the key runs again. Leave such activities out by rules.
+//   - An activity that returns activity.ErrResultPending keeps its key until the
+//     deadline of its attempt. The result that completes it later is not stored: after
+//     the deadline the next attempt, or another workflow with the key, runs again.
+//   - A data converter that fails to encode a result after the effect leaves nothing to
+//     store, and nothing for Temporal: the activity runs again.
+//   - A dynamic activity with KeyFrom needs a data converter that passes RawValues.
+//   - Without rules an operation, and its metric series, is made at the first call of
+//     its activity type: a first error can then be missed by increase(). With rules it
+//     is made by New.
 //   - A rule that names no registered activity is not noticed.
 //   - A dynamic activity is guarded as the type that it is called by. Each type is an
 //     operation with metric series of its own, so do not make up types by the thousand.

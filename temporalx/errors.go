@@ -1,6 +1,7 @@
 package temporalx
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -32,6 +33,10 @@ const (
 	// TypeNestedCall means that an activity guarded its own key once more inside
 	// itself. It is not retried.
 	TypeNestedCall = "onceguard.NestedCall"
+	// TypeCanceled means that the worker stopped, or the time of the attempt was
+	// over, before the activity ran. It is retried. A cancel that the workflow asked
+	// for is reported by the SDK as such, without this type.
+	TypeCanceled = "onceguard.Canceled"
 	// TypeDraining means that the guard of this worker shuts down. It is retried,
 	// by another worker.
 	TypeDraining = "onceguard.Draining"
@@ -65,6 +70,10 @@ func toTemporal(err error) error {
 		return final("not run: the activity has this key already", TypeNestedCall, err)
 	case errors.Is(err, guard.ErrDraining):
 		return temporal.NewApplicationErrorWithCause("not run: the worker shuts down", TypeDraining, err)
+	case temporal.IsCanceledError(err):
+		return err // for the SDK to report
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return temporal.NewApplicationErrorWithCause("not run: the activity was stopped while it waited", TypeCanceled, err)
 	default:
 		return err
 	}

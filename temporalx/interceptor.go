@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -68,6 +69,33 @@ func New(g *guard.Guard, o Options) (interceptor.WorkerInterceptor, error) {
 	return &workerInterceptor{operations: made, payloads: payloads}, nil
 }
 
+// pending is activity.ErrResultPending on its way through the guard.
+type pending struct {
+	reported error // what the SDK is told
+	left     time.Duration
+}
+
+// newPending says that the result comes later, by the deadline of the attempt: then
+// Temporal times it out, and the key is free for the next one.
+func newPending(ctx context.Context) *pending {
+	p := &pending{reported: activity.ErrResultPending}
+	if deadline, ok := ctx.Deadline(); ok {
+		p.left = time.Until(deadline)
+	}
+	return p
+}
+
+func (p *pending) Error() string { return p.reported.Error() }
+
+// comesLater is the guard's question whether an error leaves the key reserved.
+func comesLater(err error) (time.Duration, bool) {
+	later, ok := errors.AsType[*pending](err)
+	if !ok {
+		return 0, false
+	}
+	return later.left, true
+}
+
 type workerInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	operations operations
@@ -119,8 +147,14 @@ func (a *activityInbound) once(
 	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
 		ran = true
 		value, err := a.Next.ExecuteActivity(ctx, in)
+		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
+			err = newPending(ctx)
+		}
 		return outcome{value: value, converter: data}, err
 	}, options...)
+	if later, ok := errors.AsType[*pending](err); ok && ran {
+		return result.value, later.reported
+	}
 	switch {
 	case err != nil && ran:
 		return result.value, err

@@ -3,11 +3,13 @@ package temporalx
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -18,29 +20,37 @@ import (
 // KeyFunc makes the key of an activity's call. [DefaultKey] and [KeyFrom] make
 // the ones there are. It is safe for use by many goroutines.
 type KeyFunc interface {
-	key(info activity.Info, args []any) (string, error)
-	compares(info activity.Info) bool // the arguments with those of the call that had the key first
+	key(call activityCall) (string, error)
+	compares() bool // the arguments with those of the call that had the key first
 	check() error
+}
+
+// activityCall is what a key is made of.
+type activityCall struct {
+	info activity.Info
+	args []any
+	data converter.DataConverter // for arguments that are not decoded yet
 }
 
 // DefaultKey is the key of one activity execution, the same in all its attempts:
 //
-//	namespace/workflow id/run id/activity id/activity type
+//	namespace/workflow id/run id/activity id/activity type/time of the scheduling
 //
-// Each part is percent-escaped, so that two executions never share a key. A
-// standalone activity has an empty workflow id and the run id of its own; a
-// local activity has "local" as a sixth part. A key over 255 bytes becomes
-// "sha256/" and its digest in hexadecimal.
+// Each part is percent-escaped, so that two executions never share a key. The time
+// tells executions apart to which a workflow gives the same activity id, one after
+// the other. A standalone activity has an empty workflow id and the run id of its
+// own; a local activity has, instead of the time, "local" and a digest of its
+// arguments. A key over 255 bytes becomes "sha256/" and its digest in hexadecimal.
 func DefaultKey() KeyFunc { return executionKey{} }
 
 type executionKey struct{}
 
 func (executionKey) check() error { return nil }
 
-// compares is true for local activities, see the package comment.
-func (executionKey) compares(info activity.Info) bool { return info.IsLocalActivity }
+func (executionKey) compares() bool { return false }
 
-func (executionKey) key(info activity.Info, _ []any) (string, error) {
+func (executionKey) key(call activityCall) (string, error) {
+	info := call.info
 	workflow, run := info.WorkflowExecution.ID, info.WorkflowExecution.RunID
 	if workflow == "" {
 		run = info.ActivityRunID
@@ -51,12 +61,34 @@ func (executionKey) key(info activity.Info, _ []any) (string, error) {
 	}
 	parts := []string{info.Namespace, workflow, run, info.ActivityID, info.ActivityType.Name}
 	if info.IsLocalActivity {
-		parts = append(parts, "local")
+		digest, err := argumentsDigest(call)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, "local", digest)
+	} else {
+		parts = append(parts, info.ScheduledTime.UTC().Format(time.RFC3339Nano))
 	}
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
 	return shorten(strings.Join(parts, "/")), nil
+}
+
+// argumentsDigest tells two local activities apart that have one id: the id is only
+// a count within the run, and what a failed workflow task has run is not in the
+// history, so that the next try may use the count for another call.
+func argumentsDigest(call activityCall) (string, error) {
+	shown, err := comparableArgs(call.data, call.args)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		return "", fmt.Errorf("%w: the arguments of a local activity are part of its key: %w", guard.ErrInvalidInput, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // shorten keeps a key within the guard's limit. What it makes of a longer one
@@ -91,10 +123,10 @@ func (k argumentKey[A]) check() error {
 	return nil
 }
 
-func (argumentKey[A]) compares(activity.Info) bool { return true }
+func (argumentKey[A]) compares() bool { return true }
 
-func (k argumentKey[A]) key(_ activity.Info, args []any) (string, error) {
-	argument, err := firstArgument[A](args)
+func (k argumentKey[A]) key(call activityCall) (string, error) {
+	argument, err := firstArgument[A](call.args)
 	if err != nil {
 		return "", err
 	}

@@ -23,11 +23,11 @@ type guarded struct {
 func (g *guarded) plan(
 	info activity.Info, args []any, data converter.DataConverter,
 ) (string, []guard.CallOption, error) {
-	key, err := g.key.key(info, args)
+	key, err := g.key.key(activityCall{info, args, data})
 	if err != nil {
 		return "", nil, fmt.Errorf("onceguard: activity %q: %w", g.name, err)
 	}
-	if !g.key.compares(info) {
+	if !g.key.compares() {
 		return key, nil, nil
 	}
 	input, err := comparableArgs(data, args)
@@ -61,7 +61,7 @@ func newGuarded(g *guard.Guard, codec guard.Codec, rule Rule) (*guarded, error) 
 	// A converter or codec that fails on a stored result is never a reason to run
 	// again, so the rule has no say in that.
 	options := append(append([]guard.OperationOption(nil), rule.Options...),
-		guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse))
+		guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse), guard.KeepReserved(comesLater))
 	op, err := guard.NewOperation[outcome](g, rule.Activity, options...)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package temporalx_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"sync"
 	"testing"
 	"time"
@@ -143,7 +144,8 @@ func TestReplay_IntegersAbove2To53AreExactInTheWorkflow(t *testing.T) {
 func TestCase_T16_AnEncryptedResultIsNowhereInPlainTextAndIsReplayed(t *testing.T) {
 	t.Parallel()
 	rdb := realtest.SharedRedis(t).Client(t)
-	store, err := redisx.New(rdb, redisx.Options{Prefix: t.Name()})
+	prefix := "T16-" + rand.Text()
+	store, err := redisx.New(rdb, redisx.Options{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,7 @@ func TestCase_T16_AnEncryptedResultIsNowhereInPlainTextAndIsReplayed(t *testing.
 	}
 	done.want(t, 1)
 
-	keys, err := rdb.Keys(t.Context(), t.Name()+"*").Result()
+	keys, err := rdb.Keys(t.Context(), prefix+"*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys %q, error %v, want one", keys, err)
 	}
