@@ -62,8 +62,8 @@
 // # A key that is in use
 //
 // A call that finds a result returns it (a hit). A call that finds another owner
-// at work (a collision) waits for its result with [Wait], and takes the key when
-// that owner fails or dies; with [Refuse] it gets an [InProgressError] at once.
+// at work (a collision) waits for its result with [Wait], up to the wait bound, and
+// takes the key when that owner fails or dies; with [Refuse] it gets an [InProgressError] at once.
 // With [WithInput], a call whose input differs from the record's gets
 // [ErrMismatch], in flight or not.
 //
@@ -76,13 +76,21 @@
 //
 // All of it is counted and told to the [Observer]. Each store call has a time
 // limit ([WithStoreTimeout]); what comes before the action never outlasts the
-// caller's deadline.
+// caller's deadline. A result that the store does not take is tried again behind the
+// caller, for as long as the lease lasts; [Guard.Drain] waits for it.
+//
+// With FailOpen, a reserve whose reply is lost leaves the action unguarded although
+// the store may have the reservation: it is not renewed, and another call may run
+// beside an action that takes longer than the lease.
 //
 // # What is not promised
 //
 // This is not exactly-once delivery to the outside world. An owner that dies
 // between the effect and the replace leaves a reservation that runs out, and the
-// next call has the effect again. A store that loses a reservation (a failover of
+// next call has the effect again. So does one that stands still for a whole lease or
+// cannot reach the store that long (it is told: see [Lease.Lost]), and an action that
+// returns an error although its request has gone out: an error frees the key. The
+// action's context ends with the caller's. A store that loses a reservation (a failover of
 // an asynchronously replicated server, an eviction, a flush) can let a second run
 // start beside the first; that is seen and told (lost, stale) while the first one
 // still runs. If the store loses a completed record, nobody is left to notice.

@@ -16,8 +16,8 @@ type Lease struct {
 // Fence is the fencing token of the reservation: an integer that grows with every
 // acquisition of the key. Hand it to what the action writes to, and let that
 // refuse a fence smaller than one it has seen: then an owner that lost its lease
-// without noticing can do no harm. See Kleppmann, "How to do distributed
-// locking", 2016.
+// without noticing can do no harm. The idea is described in "How to do distributed
+// locking" (2016).
 func (l *Lease) Fence() int64 { return l.fence }
 
 // Lost is closed when the lease is lost: another owner may run the action now.

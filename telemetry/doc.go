@@ -87,10 +87,14 @@
 //	onceguard_stale_results_total       counter    operation
 //	onceguard_unstored_results_total    counter    operation, reason
 //	onceguard_result_bytes              histogram  operation
+//	onceguard_log_lines_dropped_total   counter    operation
 //
-// The duration histograms carry the trace id of sampled calls as exemplars.
-// A phase that failed is measured like one that did not. Two operations of one name share their series; the settings shown
-// are those of the last one.
+// The histograms carry the trace id of sampled calls as exemplars. A phase that
+// failed is measured like one that did not. Two operations of one name share their
+// series; the settings shown are those of the last one. The label dispatched of the
+// takeovers is always false: no operation marks a dispatch yet. A result that is
+// stored behind its caller, or given up, is counted when that is known, after the
+// end of its call and its span.
 //
 // # Logs
 //
@@ -101,4 +105,9 @@
 //
 // Messages are constants, the Log constants are the keys of the attributes. Every
 // line has operation, key_hash and owner, and fence and trace_id when there are any.
+//
+// A line is written before the call goes on, so a handler that blocks holds up the
+// call. Those about renewals and lost leases are written behind, up to a thousand
+// of them, so that no handler holds up a renewal; what is over that is dropped and
+// counted.
 package telemetry

@@ -70,9 +70,23 @@ func (c *call) logEvent(ctx context.Context, e guard.Event) {
 	if c.op.logger == nil {
 		return
 	}
-	if line, ok := lineOf(e); ok && c.op.logger.Enabled(ctx, line.level) {
-		c.write(ctx, line, eventAttrs(e))
+	line, ok := lineOf(e)
+	if !ok || !c.op.logger.Enabled(ctx, line.level) {
+		return
 	}
+	attrs := eventAttrs(e)
+	if !fromTheRenewer(e) {
+		c.write(ctx, line, attrs)
+		return
+	}
+	if !c.op.behind.write(func() { c.write(ctx, line, attrs) }) {
+		c.op.series.lineDropped()
+	}
+}
+
+// fromTheRenewer reports an event that comes while a lease is kept alive.
+func fromTheRenewer(e guard.Event) bool {
+	return e.Kind == guard.EventLost || e.Kind == guard.EventStorageError && e.Phase == guard.PhaseRenew
 }
 
 // logEnd logs a refusal: of the outcomes it is the one without an event.

@@ -20,6 +20,7 @@ type metrics struct {
 	takeovers      *prometheus.CounterVec
 	stale          *prometheus.CounterVec
 	unstored       *prometheus.CounterVec
+	linesDropped   *prometheus.CounterVec
 	info           *prometheus.GaugeVec
 	lease          *prometheus.GaugeVec
 	held           *prometheus.GaugeVec
@@ -60,14 +61,14 @@ func (m *metrics) registerCalls(r *registrar) {
 
 func (m *metrics) registerLeases(r *registrar) {
 	m.lease = r.gauge(MetricOperationLease, "Lease of an operation.")
-	m.held = r.gauge(MetricLeasesHeld, "Leases that this process holds now.")
+	m.held = r.gauge(MetricLeasesHeld, "Reservations whose action runs in this process now, lost ones included.")
 	m.ages = register(r, MetricOldestLeaseAge, newLeaseAges())
 	m.renewals = r.counter(MetricLeaseRenewals, "Renewals of leases by result.", LabelResult)
 	m.remaining = r.histogram(MetricLeaseRemaining,
 		"Share of the lease that was left when a renewal landed.", ratioBuckets())
 	m.lost = r.counter(MetricLeasesLost, "Leases lost while the action ran.")
 	m.takeovers = r.counter(MetricTakeovers,
-		"Keys taken from an owner whose lease had run out, by whether its effect may have been sent.",
+		"Keys taken from an owner whose lease had run out. Whether it had marked its effect as dispatched is not known yet: false.",
 		LabelDispatched)
 }
 
@@ -75,6 +76,7 @@ func (m *metrics) registerResults(r *registrar) {
 	m.stale = r.counter(MetricStaleResults,
 		"Results refused because another owner had the key: evidence of a double run.")
 	m.unstored = r.counter(MetricUnstoredResults, "Results returned to the caller but not stored.", LabelReason)
+	m.linesDropped = r.counter(MetricLogLinesDropped, "Log lines that were dropped because the log handler did not keep up.")
 	m.resultBytes = r.histogram(MetricResultBytes, "Size of stored results.", byteBuckets())
 }
 

@@ -65,6 +65,7 @@ const (
 	MetricStaleResults     = "onceguard_stale_results_total"
 	MetricUnstoredResults  = "onceguard_unstored_results_total"
 	MetricResultBytes      = "onceguard_result_bytes"
+	MetricLogLinesDropped  = "onceguard_log_lines_dropped_total"
 	metricExemplarTraceKey = "trace_id"
 )
 

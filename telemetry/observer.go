@@ -17,6 +17,7 @@ type operation struct {
 	series       *series // nil without metrics
 	tracer       trace.Tracer
 	logger       *slog.Logger
+	behind       *behind // for lines that must not wait for the logger
 	spanName     string
 	callOptions  []trace.SpanStartOption
 	phaseOptions []trace.SpanStartOption

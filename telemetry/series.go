@@ -13,7 +13,7 @@ import (
 // SeriesPerOperation is how many series one operation adds to a scrape, with
 // every bucket of its classic histograms counted. The number is there from the
 // moment the operation is made and does not grow, whatever keys and errors come.
-const SeriesPerOperation = 231
+const SeriesPerOperation = 232
 
 // series are the metrics of one operation, bound once: nothing is looked up by
 // label values while calls run.
@@ -25,6 +25,7 @@ type series struct {
 	renewals      counters[string]
 
 	hits, collisions, lost, stale prometheus.Counter
+	linesDropped                  prometheus.Counter
 	takeovers                     map[bool]prometheus.Counter // by dispatched
 	held, waiters                 prometheus.Gauge
 	ages                          *leaseAge
@@ -71,6 +72,7 @@ func (m *metrics) bind(op guard.OperationInfo) *series {
 		actionError:   m.actionDuration.WithLabelValues(name, actionError),
 		remaining:     m.remaining.WithLabelValues(name),
 		resultBytes:   m.resultBytes.WithLabelValues(name),
+		linesDropped:  m.linesDropped.WithLabelValues(name),
 		lease:         op.Lease,
 	}
 	s.takeovers = map[bool]prometheus.Counter{
@@ -169,7 +171,7 @@ func (s *series) phaseEnded(p *phase, end guard.PhaseEnd) {
 	case guard.PhaseRenew:
 		s.renewed(p, end)
 	case guard.PhaseReplace:
-		s.replaced(end)
+		s.replaced(end, c.spanContext)
 	case guard.PhaseRelease, guard.PhaseLoad, guard.PhaseNotify, guard.PhaseErase:
 	}
 }
@@ -186,12 +188,18 @@ func (s *series) renewed(p *phase, end guard.PhaseEnd) {
 		return
 	}
 	used := p.call.elapsed() - time.Duration(p.call.leaseFrom.Swap(int64(p.began)))
-	s.remaining.Observe(max(0, 1-used.Seconds()/s.lease.Seconds()))
+	observe(s.remaining, max(0, 1-used.Seconds()/s.lease.Seconds()), p.call.spanContext)
 }
 
-func (s *series) replaced(end guard.PhaseEnd) {
+func (s *series) replaced(end guard.PhaseEnd, sc trace.SpanContext) {
 	if end.Err == nil && end.Result != string(guard.ReplaceStale) && end.Record != nil {
-		s.resultBytes.Observe(float64(len(end.Record.Result)))
+		observe(s.resultBytes, float64(len(end.Record.Result)), sc)
+	}
+}
+
+func (s *series) lineDropped() {
+	if s != nil {
+		s.linesDropped.Inc()
 	}
 }
 

@@ -183,3 +183,44 @@ func TestSpans_ABrokenTraceContextInARecordIsIgnored(t *testing.T) {
 		}
 	}
 }
+
+func TestSpans_AWaitLinksToEachOwnerThatItWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		store := guard.NewMemoryStore()
+		op := l.op(t, store, guard.WithWaitBound(time.Minute))
+		traces := []string{
+			"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		}
+		reserve := func(i int) {
+			if _, err := store.Reserve(t.Context(), guard.ReserveRequest{
+				Key:   guard.Key{Operation: opName, Name: "order-1"},
+				Owner: guard.Owner{Token: traces[i], TraceParent: traces[i]}, Lease: 10 * time.Second, Retention: time.Hour,
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		reserve(0)
+		done := make(chan error, 1)
+		go func() {
+			time.Sleep(10 * time.Second) // the first owner is dead: the second one is quicker than the waiter
+			reserve(1)
+		}()
+		go func() {
+			_, err := op.Do(t.Context(), "order-1", returns("mine"))
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		var linked []string
+		for _, link := range l.one(t, telemetry.SpanWait).Links {
+			linked = append(linked, link.SpanContext.TraceID().String())
+		}
+		if want := []string{traces[0][3:35], traces[1][3:35]}; !slices.Equal(linked, want) {
+			t.Errorf("links %v, want %v", linked, want)
+		}
+	})
+}

@@ -123,6 +123,9 @@ func (p *phase) endSpan(end guard.PhaseEnd) {
 		return
 	}
 	defer p.span.End()
+	if last := ownerOf(end.Record); p.phase() == guard.PhaseWait && !last.Equal(p.call.found) {
+		link(p.span, last, LinkWaitedFor) // the key went from one owner to another meanwhile
+	}
 	if end.Result != "" {
 		p.span.SetAttributes(attribute.String(AttrPhaseResult, end.Result))
 	}

@@ -31,6 +31,7 @@ type Telemetry struct {
 	metrics *metrics     // nil without metrics
 	tracer  trace.Tracer // nil without spans
 	logger  *slog.Logger // nil without logs
+	behind  behind
 }
 
 var _ guard.Observer = (*Telemetry)(nil)
@@ -81,6 +82,7 @@ func (t *Telemetry) Operation(info guard.OperationInfo) guard.OperationObserver 
 		spanName: SpanCallPrefix + info.Name,
 		tracer:   t.tracer,
 		logger:   t.logger,
+		behind:   &t.behind,
 	}
 	op.callOptions, op.phaseOptions = spanOptions(info)
 	if t.metrics != nil {
