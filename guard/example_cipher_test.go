@@ -13,36 +13,42 @@ import (
 )
 
 // aesGCM encrypts results with AES-GCM. The key of the record is authenticated
-// with the result: a record that is copied under another key does not decrypt.
+// with the result: a record that is copied under another key does not decrypt. The
+// first byte of a result names its secret, so that the secret can be changed while
+// results of the old one are kept.
 type aesGCM struct {
-	name string // names the secret, so that it can be changed
-	aead cipher.AEAD
+	current byte
+	secrets map[byte]cipher.AEAD
 }
 
-func newAESGCM(name string, secret []byte) (*aesGCM, error) {
-	block, err := aes.NewCipher(secret)
-	if err != nil {
-		return nil, err
+func newAESGCM(current byte, secrets map[byte][]byte) (*aesGCM, error) {
+	c := &aesGCM{current: current, secrets: map[byte]cipher.AEAD{}}
+	for id, secret := range secrets {
+		block, err := aes.NewCipher(secret)
+		if err != nil {
+			return nil, err
+		}
+		if c.secrets[id], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, err
+		}
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, err
+	if c.secrets[current] == nil {
+		return nil, errors.New("the current secret is not among the secrets")
 	}
-	return &aesGCM{name: name, aead: aead}, nil
+	return c, nil
 }
 
-func (c *aesGCM) Name() string { return "aes-gcm-" + c.name }
+func (c *aesGCM) Name() string { return "aes-gcm" }
 
 func (c *aesGCM) Encrypt(key guard.Key, plaintext []byte) ([]byte, error) {
-	return c.aead.Seal(nil, nil, plaintext, boundTo(key)), nil
+	return c.secrets[c.current].Seal([]byte{c.current}, nil, plaintext, boundTo(key)), nil
 }
 
 func (c *aesGCM) Decrypt(key guard.Key, ciphertext []byte) ([]byte, error) {
-	plaintext, err := c.aead.Open(nil, nil, ciphertext, boundTo(key))
-	if err != nil {
-		return nil, errors.New("the result was encrypted with another secret or under another key")
+	if len(ciphertext) == 0 || c.secrets[ciphertext[0]] == nil {
+		return nil, errors.New("the result was encrypted with a secret that is not here")
 	}
-	return plaintext, nil
+	return c.secrets[ciphertext[0]].Open(nil, nil, ciphertext[1:], boundTo(key))
 }
 
 // boundTo joins operation and name by a byte that neither can have.
@@ -51,7 +57,7 @@ func boundTo(key guard.Key) []byte { return []byte(key.Operation + "\x00" + key.
 func ExampleWithCipher() {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // from your secret store, the same in every process
-	encryption, err := newAESGCM("2026-11", secret)
+	encryption, err := newAESGCM(1, map[byte][]byte{1: secret})
 	if err != nil {
 		panic(err)
 	}
@@ -80,7 +86,7 @@ func ExampleWithCipher() {
 	// Output:
 	// card ending 4242 <nil>
 	// card ending 4242 <nil>
-	// json+aes-gcm-2026-11 holds the card: false
+	// json+aes-gcm holds the card: false
 }
 
 func ExampleOperation_Erase() {

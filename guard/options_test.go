@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,15 @@ func TestNew_BadStoresAndOptions(t *testing.T) {
 	if _, err := guard.New((*guard.MemoryStore)(nil)); err == nil {
 		t.Error("a typed nil store must be an error")
 	}
+	if _, err := guard.New(guard.NewMemoryStore(), guard.WithOwnerLabel("a\nb")); err == nil {
+		t.Error("a label with control characters must be an error")
+	}
+	if _, err := guard.NewOperation[int](&guard.Guard{}, "x"); err == nil {
+		t.Error("a guard made by hand must be an error")
+	}
+	if err := (*guard.Guard)(nil).Drain(t.Context()); err != nil {
+		t.Errorf("Drain of no guard: %v", err)
+	}
 	if _, err := guard.New(guard.NewMemoryStore(), nil); err == nil {
 		t.Error("a nil option must be an error")
 	}
@@ -100,5 +110,75 @@ func TestOptions_AShortLeaseBringsItsStoreTimeout(t *testing.T) {
 		if _, err := guard.New(guard.NewMemoryStore(), guard.WithLease(lease)); err != nil {
 			t.Errorf("lease %s alone must be fine: %v", lease, err)
 		}
+	}
+}
+
+func TestNewOperation_OptionsWithoutMeaningInTheirModeAreErrors(t *testing.T) {
+	g, err := guard.New(guard.NewMemoryStore(), guard.WithMaxHold(time.Hour), guard.WithWaitBound(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.NewOperation[int](g, "defaults", guard.OnInFlight(guard.Run)); err != nil {
+		t.Errorf("a default of the guard that does not suit an operation is no fault: %v", err)
+	}
+	for name, opts := range map[string][]guard.OperationOption{
+		"WithWaitBound":    {guard.OnInFlight(guard.Refuse), guard.WithWaitBound(time.Second)},
+		"WithMaxHold":      {guard.OnInFlight(guard.Run), guard.WithMaxHold(time.Second)},
+		"WithCancelOnLost": {guard.OnInFlight(guard.Run), guard.WithCancelOnLost()},
+		"KeepReserved":     {guard.KeepReserved(nil)},
+		"WithEnabled":      {guard.WithEnabled(nil)},
+	} {
+		if _, err := guard.NewOperation[int](g, "x", opts...); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want an error that names it", name, err)
+		}
+	}
+}
+
+func TestNewOperation_ResultTypesThatJSONCannotReadBackAreErrors(t *testing.T) {
+	g, err := guard.New(guard.NewMemoryStore())
+	if err != nil {
+		t.Fatal(err)
+	}
+	type hidden struct{ id string }
+	type tree struct {
+		Children []*tree
+		At       time.Time
+		Any      any
+		Skipped  error `json:"-"`
+	}
+	_ = hidden{id: ""}.id
+	wantTypeError[chan int](t, g, true)
+	wantTypeError[func()](t, g, true)
+	wantTypeError[error](t, g, true)
+	wantTypeError[map[string][]error](t, g, true)
+	wantTypeError[struct{ Err error }](t, g, true)
+	wantTypeError[hidden](t, g, true)
+	wantTypeError[tree](t, g, false)
+	wantTypeError[struct{}](t, g, false)
+	wantTypeError[any](t, g, false)
+	wantTypeError[*time.Time](t, g, false)
+}
+
+func wantTypeError[T any](t *testing.T, g *guard.Guard, want bool) {
+	t.Helper()
+	var zero T
+	name := fmt.Sprintf("%T", &zero)
+	if _, err := guard.NewOperation[T](g, name); (err != nil) != want {
+		t.Errorf("%s: got %v, want an error: %t", name, err, want)
+	}
+}
+
+func TestNewOperation_OneNameHasOneResultType(t *testing.T) {
+	g, err := guard.New(guard.NewMemoryStore())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := guard.NewOperation[int](g, "x"); err != nil {
+			t.Errorf("the same operation twice is fine: %v", err)
+		}
+	}
+	if _, err := guard.NewOperation[string](g, "x"); err == nil || !strings.Contains(err.Error(), "int") {
+		t.Errorf("got %v, want an error that names the first type", err)
 	}
 }

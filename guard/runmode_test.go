@@ -141,3 +141,33 @@ func TestOnUnreadable_InRunModeTheCallKeepsItsOwnResult(t *testing.T) {
 		t.Errorf("got %d, %v", got, err)
 	}
 }
+
+func TestOnUnreadable_ACallerThatCameLateIsToldOfTheHealersLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := guard.NewMemoryStore()
+		old, _ := newOp[int](t, store, guard.WithCodec(otherCodec{guard.JSON()}))
+		if _, err := old.Do(t.Context(), "order-1", new(counter).act); err != nil {
+			t.Fatal(err)
+		}
+		op, _ := newOp[int](t, store, guard.OnInFlight(guard.Refuse))
+		gate := newFaultyStore()
+		gate.Store = store
+		late, _ := newOp[int](t, gate, guard.OnInFlight(guard.Refuse))
+		healing := make(chan (<-chan callResult[int]), 1)
+		gate.set(func(ctx context.Context, call func(context.Context) error) error {
+			err := call(ctx) // it has seen the unreadable result: now another one heals
+			gate.set(nil, guard.PhaseReserve)
+			healing <- start(t.Context(), op, "order-1", slow(time.Second).act)
+			time.Sleep(time.Millisecond)
+			return err
+		}, guard.PhaseReserve)
+		_, err := late.Do(t.Context(), "order-1", new(counter).act)
+		var held *guard.InProgressError
+		if !errors.As(err, &held) || held.RetryAfter > lease || held.Owner == "" {
+			t.Errorf("got %v, want the lease of the one who heals", err)
+		}
+		if r := <-<-healing; r.err != nil {
+			t.Error(r.err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,4 +68,37 @@ func TestWatch_WithoutNoticesThePollFindsTheResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// closingWatch is a store that gives no more notice.
+type closingWatch struct {
+	*guard.MemoryStore
+	loads atomic.Int64
+}
+
+func (s *closingWatch) Watch(context.Context, guard.WatchRequest) (<-chan struct{}, func(), error) {
+	changed := make(chan struct{})
+	close(changed)
+	return changed, func() {}, nil
+}
+
+func (s *closingWatch) Load(ctx context.Context, req guard.LoadRequest) (guard.LoadReply, error) {
+	s.loads.Add(1)
+	return s.MemoryStore.Load(ctx, req)
+}
+
+func TestWatch_AClosedChannelMeansThePollAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &closingWatch{MemoryStore: guard.NewMemoryStore()}
+		op, _ := newOp[int](t, store)
+		first := start(t.Context(), op, "order-1", slow(10*time.Second).act)
+		time.Sleep(time.Millisecond)
+		if got, err := op.Do(t.Context(), "order-1", new(counter).act); got != 1 || err != nil {
+			t.Errorf("got %d, %v", got, err)
+		}
+		<-first
+		if n := store.loads.Load(); n > 40 {
+			t.Errorf("%d looks in ten seconds: the waiter spins", n)
+		}
+	})
 }

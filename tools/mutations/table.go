@@ -24,7 +24,7 @@ func protocol() []mutation {
 	return []mutation{
 		{
 			"no join before replace", "guard/lease.go",
-			"	case <-h.done:\n		h.c.own = h.own\n", "	default:\n",
+			"	case <-h.done:\n		h.c.own, h.c.leaseEnd = h.own, h.lastOK.Add(h.c.op.lease)\n", "	default:\n",
 			"guard", "^TestLease_ARenewalOnTheWireLandsBeforeTheResult$",
 		},
 		{
@@ -39,7 +39,7 @@ func protocol() []mutation {
 			"guard", "^TestCase_W7_",
 		},
 		{
-			"fingerprint after in-flight", "guard/call.go",
+			"fingerprint after in-flight", "guard/acquire.go",
 			"	case c.request.Fingerprint.differs(rec.Fingerprint):\n",
 			"	case rec.Status == StatusCompleted && c.request.Fingerprint.differs(rec.Fingerprint):\n",
 			"guard", "^TestCase_W5_",
@@ -50,13 +50,13 @@ func protocol() []mutation {
 			"guard", "^TestCase_L9_",
 		},
 		{
-			"FailClosed that runs on a read error", "guard/call.go",
-			"	if c.op.onStorageError == FailClosed {\n", "	if c.op.onStorageError == FailClosed && phase != PhaseLoad {\n",
+			"FailClosed that runs on a read error", "guard/acquire.go",
+			"ended(ctx) == nil && c.op.onStorageError == FailClosed {", "ended(ctx) == nil && c.op.onStorageError == FailClosed && phase != PhaseLoad {",
 			"guard", "^TestTable_|^TestWait_AfterTheLease",
 		},
 		{
 			"a waiter that runs on a blip", "guard/wait.go",
-			"		if ctx.Err() == nil && !atBound && time.Now().Before(w.leaseEnd) {\n", "		if false {\n",
+			"		if ended(ctx) == nil && !atBound && time.Now().Before(w.leaseEnd) {\n", "		if false {\n",
 			"guard", "^TestWait_BlipsOfTheStore",
 		},
 		{
@@ -65,8 +65,8 @@ func protocol() []mutation {
 			"guard", "^TestCase_R5_",
 		},
 		{
-			"a panic leaves the key reserved", "guard/call.go",
-			"	if actionErr != nil {\n		if !c.keep", "	if actionErr == ErrActionUnwound {\n		return\n	}\n	if actionErr != nil {\n		if !c.keep",
+			"a panic leaves the key reserved", "guard/run.go",
+			"		case actionErr == nil || !c.keep", "		case actionErr == ErrActionUnwound:\n		case actionErr == nil || !c.keep",
 			"guard", "^TestCase_R8_",
 		},
 		{
@@ -82,8 +82,23 @@ func protocol() []mutation {
 		},
 		{
 			"a lost reserve is not given back", "guard/call.go",
-			"	if c.unknown {\n", "	if false {\n",
+			"	if !c.unknown {\n", "	if true {\n",
 			"guard", "^TestStorage_FailClosedRetryDoesNotMeetItsOwnGhost$",
+		},
+		{
+			"one try to store a result", "guard/run.go",
+			"	if err != nil && held != nil {\n", "	if false {\n",
+			"guard", "^TestStorage_AResultIsStoredWhenTheStoreIsBackWithinTheLease$",
+		},
+		{
+			"a deadline counts when the context says so", "guard/call.go",
+			"ok && !time.Now().Before(deadline) {", "ok && !time.Now().Before(deadline.Add(time.Hour)) {",
+			"guard", "^TestStorage_ADeadlineThatPasses",
+		},
+		{
+			"the result is encoded without the lease", "guard/run.go",
+			"	if actionErr == nil {\n		result, storable", "	held.stop()\n	held = nil\n	if actionErr == nil {\n		result, storable",
+			"guard", "^TestLease_TheResultIsEncodedUnderTheLease$",
 		},
 	}
 }
@@ -113,6 +128,11 @@ func stores() []mutation {
 			"guard", "^TestCase_L9_",
 		},
 		{
+			"a late renewal shortens a lease", "guard/memory.go",
+			"	if until := now.Add(lease); until.After(rec.Until) {\n		rec.Until = until\n	}\n", "	rec.Until = now.Add(lease)\n",
+			"guard", "^TestKeepReserved_ARenewalThatLandsLate",
+		},
+		{
 			"no tombstone", "guard/memory.go",
 			"	m.put(req.Key, next, next.Until)\n", "	m.put(req.Key, next, now)\n",
 			"guard/storetest", contract,
@@ -140,6 +160,11 @@ func stores() []mutation {
 		{
 			"Redis: put-back without the time condition", "redisx/renew.lua",
 			"elseif not old and now < tonumber(ARGV[6]) then", "elseif not old then",
+			"redisx", redis,
+		},
+		{
+			"Redis: a late renewal shortens a lease", "redisx/common.lua",
+			"math.max(record.until_us or 0, until_us)", "until_us",
 			"redisx", redis,
 		},
 		{
