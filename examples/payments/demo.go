@@ -97,8 +97,12 @@ func (d *demo) run(ctx context.Context) error {
 	return d.judge(report)
 }
 
-// cause prefers the reason for which the demo ends to what it led to.
+// cause prefers the reason for which the demo ends to what it led to. A client can
+// see the deadline a moment before the context's own timer does.
 func cause(ctx context.Context, err error) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
 	if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}

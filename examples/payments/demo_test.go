@@ -29,6 +29,7 @@ func TestDemo_ChargesOnceWithTheGuardAndTwiceWithout(t *testing.T) {
 		`│ a worker dies between charge and report +│ +([2-9]|\d\d) │ +1 │`,
 		`│ 10 concurrent duplicates of one order +│ +\d\d │ +1 │`,
 		`│ calls replayed +│ +[1-9]\d* │ +[1-9]\d* │`,
+		`│ lease renewals +│ +[1-9]\d* │ +[1-9]\d* │`,
 	)
 }
 

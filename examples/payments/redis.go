@@ -19,6 +19,9 @@ const (
 	redisEmbedded = "embedded" // miniredis, in the demo's own process
 )
 
+// redisVariable may hold the path of a redis-server.
+const redisVariable = "ONCEGUARD_REDIS_SERVER"
+
 // startRedis starts a Redis that keeps nothing, and says which.
 func (d *demo) startRedis(ctx context.Context) error {
 	if d.options.redis != redisEmbedded {
@@ -26,7 +29,7 @@ func (d *demo) startRedis(ctx context.Context) error {
 		if err == nil {
 			return d.startRedisServer(ctx, path)
 		}
-		if d.options.redis == redisServer {
+		if d.options.redis == redisServer || os.Getenv(redisVariable) != "" {
 			return err
 		}
 		d.console.say("Redis: %v", err)
@@ -43,8 +46,12 @@ func (d *demo) startRedis(ctx context.Context) error {
 }
 
 func findRedis() (string, error) {
-	if path := os.Getenv("ONCEGUARD_REDIS_SERVER"); path != "" {
-		return exec.LookPath(path)
+	if path := os.Getenv(redisVariable); path != "" {
+		found, err := exec.LookPath(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", redisVariable, err)
+		}
+		return found, nil
 	}
 	return exec.LookPath("redis-server")
 }

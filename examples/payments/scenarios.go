@@ -103,7 +103,7 @@ func (d *demo) playKill(ctx context.Context, p *part) error {
 	first.kill()
 	d.console.say("SIGKILL: %s is dead, the card is charged, and Temporal has not heard of it", first.name)
 	if p.useGuard {
-		d.console.say("the receipt is in Redis: the guard stores it before the activity returns")
+		d.console.say("the receipt is in the store: the guard puts it there before the activity returns")
 	}
 	second, err := d.startWorker(ctx, p, workerConfig{})
 	if err != nil {
