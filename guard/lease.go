@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -13,7 +14,7 @@ type heldLease struct {
 	since    time.Time               // when the reserve was sent
 	lastOK   time.Time               // when the last acknowledged reserve or renewal was sent
 	retry    time.Duration           // grows while renewals fail near the lease's end
-	lost     bool                    // reported
+	lost     sync.Once               // reported
 	lease    *Lease                  // what the action sees of it
 	cancel   context.CancelCauseFunc // of the action's context
 	stopping chan struct{}
@@ -137,15 +138,13 @@ func earlier(a, b time.Time) time.Time {
 // report tells once that the lease is lost: the observer, the action that looks
 // at its Lease, and the action's context if the operation says so.
 func (h *heldLease) report(ctx context.Context, reason string) {
-	if h.lost {
-		return
-	}
-	h.lost = true
-	close(h.lease.lost)
-	if h.cancel != nil {
-		h.cancel(ErrLeaseLost)
-	}
-	h.c.obs.event(ctx, Event{Kind: EventLost, Reason: reason, Record: &h.own})
+	h.lost.Do(func() {
+		close(h.lease.lost)
+		if h.cancel != nil {
+			h.cancel(ErrLeaseLost)
+		}
+		h.c.obs.event(ctx, Event{Kind: EventLost, Reason: reason, Record: &h.own})
+	})
 }
 
 // sleepUntil returns false when the renewals are to end.

@@ -92,18 +92,18 @@ func (c *call) store(ctx context.Context, held *heldLease, result []byte) {
 		c.storeBehind(ctx, result)
 		return
 	}
-	c.storedOr(ctx, held, reply, err)
+	c.storedOr(ctx, reply, err)
 }
 
 // storedOr tells what became of the result.
-func (c *call) storedOr(ctx context.Context, held *heldLease, reply ReplaceReply, err error) {
+func (c *call) storedOr(ctx context.Context, reply ReplaceReply, err error) {
 	switch {
 	case err != nil:
 		c.obs.event(ctx, Event{Kind: EventUnstored, Reason: ReasonStorage, Err: err})
 	case reply.Status != ReplaceStale:
 	case c.op.onInFlight == Run:
 		c.takeEarlier(ctx)
-	case held == nil && c.request.Unreadable != nil:
+	case c.own.Fence == 0 && c.request.Unreadable != nil:
 		// What is in the way is the result that could not be decoded.
 	default:
 		c.stale = true
@@ -122,13 +122,13 @@ func (c *call) storeBehind(ctx context.Context, result []byte) {
 		pause := c.op.storeTimeout / replaceTries
 		for {
 			if time.Now().Add(pause).After(behind.leaseEnd) {
-				behind.storedOr(ctx, nil, ReplaceReply{}, errLeaseOver)
+				behind.storedOr(ctx, ReplaceReply{}, errLeaseOver)
 				return
 			}
 			time.Sleep(pause)
 			pause = min(2*pause, c.op.storeTimeout)
 			if reply, err := behind.replace(ctx, result); err == nil {
-				behind.storedOr(ctx, nil, reply, nil)
+				behind.storedOr(ctx, reply, nil)
 				return
 			}
 		}
