@@ -16,20 +16,19 @@ func unreadableJSON(t reflect.Type, seen []reflect.Type) string {
 		return ""
 	}
 	seen = append(seen, t)
-	switch t.Kind() {
-	case reflect.Interface:
-		if t.NumMethod() > 0 {
-			return fmt.Sprintf("%s is an interface with methods, and JSON does not say which type is in it", t)
-		}
-	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+	is := func(kinds ...reflect.Kind) bool { return slices.Contains(kinds, t.Kind()) }
+	switch {
+	case t.Kind() == reflect.Interface && t.NumMethod() > 0:
+		return fmt.Sprintf("%s is an interface with methods, and JSON does not say which type is in it", t)
+	case is(reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer):
 		return fmt.Sprintf("%s has no JSON form", t)
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+	case is(reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map):
 		return unreadableJSON(t.Elem(), seen)
-	case reflect.Struct:
+	case t.Kind() == reflect.Struct:
 		return unreadableFields(t, seen)
 	default:
+		return ""
 	}
-	return ""
 }
 
 func unreadableFields(t reflect.Type, seen []reflect.Type) string {

@@ -19,7 +19,7 @@ func TestDrain_ServesTheCallsOfTheActionsThatItWaitsFor(t *testing.T) {
 		}
 		var leaked context.Context
 		call := start(t.Context(), op, "order-1", func(ctx context.Context) (int, error) {
-			leaked = ctx
+			leaked = ctx //nolint:fatcontext // that it leaks is the test
 			time.Sleep(10 * time.Second)
 			return mail.Do(ctx, "order-1", new(counter).act)
 		})
@@ -96,7 +96,7 @@ func TestKeepReserved_ALeaseThatIsGoneIsTold(t *testing.T) {
 			guard.KeepReserved(func(err error) (time.Duration, bool) { return time.Hour, errors.Is(err, later) }))
 		_, _ = op.Do(t.Context(), "order-1", func(context.Context) (int, error) {
 			store.Clear()
-			reserveAs(t, store, "rival")
+			reserveAs(t, store, "rival") //nolint:contextcheck // the rival is somebody else
 			return 0, later
 		})
 		rec.wantOutcomes(t, guard.OutcomePending)

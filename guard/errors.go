@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -140,13 +141,11 @@ func Classify(err error) ErrorClass {
 // notApplied reports an error after which the store has certainly not done what it
 // was asked: it said no, or was never reached.
 func notApplied(err error) bool {
-	switch Classify(err) {
-	case ClassReadOnly, ClassOutOfMemory, ClassAuth:
+	if slices.Contains([]ErrorClass{ClassReadOnly, ClassOutOfMemory, ClassAuth}, Classify(err)) {
 		return true
-	default:
-		op, ok := errors.AsType[*net.OpError](err)
-		return ok && op.Op == "dial"
 	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // canceledError is what a call returns when its context ended before the action.

@@ -125,7 +125,7 @@ func (c *call) storeBehind(ctx context.Context, result []byte) {
 				behind.storedOr(ctx, ReplaceReply{}, errLeaseOver)
 				return
 			}
-			time.Sleep(pause)
+			<-time.After(pause)
 			pause = min(2*pause, c.op.storeTimeout)
 			if reply, err := behind.replace(ctx, result); err == nil {
 				behind.storedOr(ctx, reply, nil)
