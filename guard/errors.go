@@ -138,14 +138,11 @@ func Classify(err error) ErrorClass {
 	}
 }
 
-// notApplied reports an error after which the store has certainly not done what it
-// was asked: it said no, or was never reached.
+// notApplied reports an error after which the store has not done what it was asked:
+// it said no. A connection that could not be made proves nothing: a client may have
+// tried before on another one.
 func notApplied(err error) bool {
-	if slices.Contains([]ErrorClass{ClassReadOnly, ClassOutOfMemory, ClassAuth}, Classify(err)) {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
+	return slices.Contains([]ErrorClass{ClassReadOnly, ClassOutOfMemory, ClassAuth}, Classify(err))
 }
 
 // canceledError is what a call returns when its context ended before the action.

@@ -65,7 +65,7 @@ func (g *Guard) claim(name string, result reflect.Type) error {
 // sharesStore reports whether two guards keep their records in one store.
 func (g *Guard) sharesStore(other *Guard) bool {
 	return g == other ||
-		reflect.TypeOf(g.store).Comparable() && reflect.TypeOf(other.store).Comparable() && g.store == other.store
+		reflect.ValueOf(g.store).Comparable() && reflect.ValueOf(other.store).Comparable() && g.store == other.store
 }
 
 // storeName asks a store what it calls itself, and else tells its type.

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,13 +11,14 @@ import (
 // it; stop is the only other entry. A nil one is an action without a lease.
 type heldLease struct {
 	c        *call
-	own      Record                  // as last acknowledged
-	since    time.Time               // when the reserve was sent
-	lastOK   time.Time               // when the last acknowledged reserve or renewal was sent
-	retry    time.Duration           // grows while renewals fail near the lease's end
-	lost     sync.Once               // reported
-	lease    *Lease                  // what the action sees of it
-	cancel   context.CancelCauseFunc // of the action's context
+	own      Record                    // as last acknowledged
+	since    time.Time                 // when the reserve was sent
+	lastOK   time.Time                 // when the last acknowledged reserve or renewal was sent
+	retry    time.Duration             // grows while renewals fail near the lease's end
+	lost     sync.Once                 // reported
+	acked    atomic.Pointer[time.Time] // lastOK, for stop
+	lease    *Lease                    // what the action sees of it
+	cancel   context.CancelCauseFunc   // of the action's context
 	stopping chan struct{}
 	done     chan struct{}
 }
@@ -50,8 +52,11 @@ func (h *heldLease) stop() {
 	defer limit.Stop()
 	select {
 	case <-h.done:
-		h.c.own, h.c.leaseEnd = h.own, h.lastOK.Add(h.c.op.lease)
+		h.c.own = h.own
 	case <-limit.C:
+	}
+	if last := h.acked.Load(); last != nil {
+		h.c.leaseEnd = last.Add(h.c.op.lease)
 	}
 	if h.cancel != nil {
 		h.cancel(nil)
@@ -90,6 +95,7 @@ func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 			return
 		default:
 			h.own.Until, h.lastOK, h.retry = reply.Until, sent, 0
+			h.acked.Store(&sent)
 			next = sent.Add(h.third())
 		}
 	}

@@ -1,8 +1,12 @@
 package guard_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/big"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,14 +148,23 @@ func TestNewOperation_ResultTypesThatJSONCannotReadBackAreErrors(t *testing.T) {
 		Children []*tree
 		At       time.Time
 		Any      any
-		Skipped  error `json:"-"`
+		Link     *url.URL
+		Err      error // nil is written and read
+	}
+	type locked struct {
+		sync.Mutex
+		ID string
 	}
 	_ = hidden{id: ""}.id
 	wantTypeError[chan int](t, g, true)
 	wantTypeError[func()](t, g, true)
 	wantTypeError[error](t, g, true)
 	wantTypeError[map[string][]error](t, g, true)
-	wantTypeError[struct{ Err error }](t, g, true)
+	wantTypeError[*hidden](t, g, true)
+	wantTypeError[locked](t, g, false)
+	wantTypeError[url.URL](t, g, false)
+	wantTypeError[*big.Int](t, g, false)
+	wantTypeError[json.RawMessage](t, g, false)
 	wantTypeError[hidden](t, g, true)
 	wantTypeError[tree](t, g, false)
 	wantTypeError[struct{}](t, g, false)

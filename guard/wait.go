@@ -23,6 +23,7 @@ type waiter struct {
 	seen     ReserveReply
 	leaseEnd time.Time
 	changed  <-chan struct{} // nil without notification
+	draining <-chan struct{} // nil in an action that Drain waits for
 }
 
 // wait waits until the key has a result or is free for this call, or the wait
@@ -30,6 +31,9 @@ type waiter struct {
 func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, err error) {
 	phaseCtx, phase := c.obs.phase(ctx, PhaseWait)
 	w := &waiter{c: c, poll: firstPoll}
+	if !c.around.partOf(c.op.guard) {
+		w.draining = c.op.guard.calls.draining
+	}
 	defer func() { phase.end(PhaseEnd{Result: string(outcome), Record: &w.seen.Record}) }()
 	w.see(seen)
 	// A watched key is looked at once more before the first sleep: what happened
@@ -153,7 +157,7 @@ func (w *waiter) sleep(ctx context.Context) bool {
 			w.changed = nil // the store gives no more notice
 		}
 		return ended(ctx) == nil
-	case <-w.c.op.guard.calls.draining:
+	case <-w.draining:
 		return false
 	}
 }

@@ -30,6 +30,17 @@ func (b *behind) write(line func()) bool {
 }
 
 func (b *behind) run() {
+	unwound := true
+	defer func() {
+		if unwound { // a handler has exited the goroutine: the other lines are still to be written
+			go b.run()
+		}
+	}()
+	b.writeAll()
+	unwound = false
+}
+
+func (b *behind) writeAll() {
 	for {
 		line, ok := b.next()
 		if !ok {

@@ -211,7 +211,7 @@ func TestCase_T12_ALocalActivityThatTimedOutIsReplayed(t *testing.T) {
 	}
 	done.want(t, 1)
 	keys := slices.Compact(spy.reserved())
-	if len(keys) != 1 || !strings.Contains(keys[0].Name, "/Charge/local/") {
+	if len(keys) != 1 || !strings.HasSuffix(keys[0].Name, "/Charge/local") {
 		t.Errorf("keys %v, want one, of a local activity", keys)
 	}
 }

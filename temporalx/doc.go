@@ -43,8 +43,10 @@
 //
 // A local activity is guarded with the same keys. Its id is only a count within the
 // run, and what a failed workflow task has run is not in the history, so that the
-// next try may use the count for another call: its default key has, in the place of
-// the time, "local" and a digest of the arguments.
+// next try may use the count for another call: with the default key the arguments of
+// a local activity are compared as well, and one that differs is a mismatch. So its
+// arguments must be the same in every try of a workflow task (no random number made
+// in it), and the activity must not write to them.
 //
 // The fingerprint of the arguments of a business key is a SHA-256 that the store
 // shows: who can read the store can check a guess of arguments that are easy to
@@ -109,9 +111,10 @@
 //
 //   - An activity that waits for another owner does not heartbeat. With a
 //     heartbeat timeout it is timed out and tried again, with guard.Refuse it is not.
-//   - An activity that returns activity.ErrResultPending keeps its key until the
-//     deadline of its attempt. The result that completes it later is not stored: after
-//     the deadline the next attempt, or another workflow with the key, runs again.
+//   - An activity that returns activity.ErrResultPending keeps its key for one lease
+//     from then. The result that completes it later is not stored: after the lease
+//     another workflow with the key runs again, and so does a later attempt. Leave
+//     such activities out by rules.
 //   - A data converter that fails to encode a result after the effect leaves nothing to
 //     store, and nothing for Temporal: the activity runs again.
 //   - A dynamic activity with KeyFrom needs a data converter that passes RawValues.

@@ -70,30 +70,17 @@ func New(g *guard.Guard, o Options) (interceptor.WorkerInterceptor, error) {
 }
 
 // pending is activity.ErrResultPending on its way through the guard.
-type pending struct {
-	reported error // what the SDK is told
-	left     time.Duration
-}
-
-// newPending says that the result comes later, by the deadline of the attempt: then
-// Temporal times it out, and the key is free for the next one.
-func newPending(ctx context.Context) *pending {
-	p := &pending{reported: activity.ErrResultPending}
-	if deadline, ok := ctx.Deadline(); ok {
-		p.left = time.Until(deadline)
-	}
-	return p
-}
+type pending struct{ reported error } // what the SDK is told
 
 func (p *pending) Error() string { return p.reported.Error() }
 
-// comesLater is the guard's question whether an error leaves the key reserved.
+// comesLater is the guard's question whether an error leaves the key reserved. It
+// does so for the shortest time that there is, a lease: an activity that is then
+// completed with an error, or misses its heartbeat, is tried again at once, and
+// must not wait for the deadline of an attempt that is over.
 func comesLater(err error) (time.Duration, bool) {
-	later, ok := errors.AsType[*pending](err)
-	if !ok {
-		return 0, false
-	}
-	return later.left, true
+	_, ok := errors.AsType[*pending](err)
+	return 0, ok
 }
 
 type workerInterceptor struct {
@@ -148,7 +135,7 @@ func (a *activityInbound) once(
 		ran = true
 		value, err := a.Next.ExecuteActivity(ctx, in)
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
-			err = newPending(ctx)
+			err = &pending{reported: err}
 		}
 		return outcome{value: value, converter: data}, err
 	}, options...)

@@ -3,7 +3,6 @@ package temporalx
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,7 +20,7 @@ import (
 // the ones there are. It is safe for use by many goroutines.
 type KeyFunc interface {
 	key(call activityCall) (string, error)
-	compares() bool // the arguments with those of the call that had the key first
+	compares(info activity.Info) bool // the arguments with those of the call that had the key first
 	check() error
 }
 
@@ -29,7 +28,6 @@ type KeyFunc interface {
 type activityCall struct {
 	info activity.Info
 	args []any
-	data converter.DataConverter // for arguments that are not decoded yet
 }
 
 // DefaultKey is the key of one activity execution, the same in all its attempts:
@@ -39,15 +37,16 @@ type activityCall struct {
 // Each part is percent-escaped, so that two executions never share a key. The time
 // tells executions apart to which a workflow gives the same activity id, one after
 // the other. A standalone activity has an empty workflow id and the run id of its
-// own; a local activity has, instead of the time, "local" and a digest of its
-// arguments. A key over 255 bytes becomes "sha256/" and its digest in hexadecimal.
+// own; a local activity has "local" instead of the time. A key over 255 bytes becomes
+// "sha256/" and its digest in hexadecimal.
 func DefaultKey() KeyFunc { return executionKey{} }
 
 type executionKey struct{}
 
 func (executionKey) check() error { return nil }
 
-func (executionKey) compares() bool { return false }
+// compares is true for local activities, see the package comment.
+func (executionKey) compares(info activity.Info) bool { return info.IsLocalActivity }
 
 func (executionKey) key(call activityCall) (string, error) {
 	info := call.info
@@ -61,11 +60,7 @@ func (executionKey) key(call activityCall) (string, error) {
 	}
 	parts := []string{info.Namespace, workflow, run, info.ActivityID, info.ActivityType.Name}
 	if info.IsLocalActivity {
-		digest, err := argumentsDigest(call)
-		if err != nil {
-			return "", err
-		}
-		parts = append(parts, "local", digest)
+		parts = append(parts, "local")
 	} else {
 		parts = append(parts, info.ScheduledTime.UTC().Format(time.RFC3339Nano))
 	}
@@ -73,22 +68,6 @@ func (executionKey) key(call activityCall) (string, error) {
 		parts[i] = url.PathEscape(part)
 	}
 	return shorten(strings.Join(parts, "/")), nil
-}
-
-// argumentsDigest tells two local activities apart that have one id: the id is only
-// a count within the run, and what a failed workflow task has run is not in the
-// history, so that the next try may use the count for another call.
-func argumentsDigest(call activityCall) (string, error) {
-	shown, err := comparableArgs(call.data, call.args)
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(shown)
-	if err != nil {
-		return "", fmt.Errorf("%w: the arguments of a local activity are part of its key: %w", guard.ErrInvalidInput, err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16]), nil
 }
 
 // shorten keeps a key within the guard's limit. What it makes of a longer one
@@ -123,7 +102,7 @@ func (k argumentKey[A]) check() error {
 	return nil
 }
 
-func (argumentKey[A]) compares() bool { return true }
+func (argumentKey[A]) compares(activity.Info) bool { return true }
 
 func (k argumentKey[A]) key(call activityCall) (string, error) {
 	argument, err := firstArgument[A](call.args)

@@ -23,11 +23,11 @@ type guarded struct {
 func (g *guarded) plan(
 	info activity.Info, args []any, data converter.DataConverter,
 ) (string, []guard.CallOption, error) {
-	key, err := g.key.key(activityCall{info, args, data})
+	key, err := g.key.key(activityCall{info, args})
 	if err != nil {
 		return "", nil, fmt.Errorf("onceguard: activity %q: %w", g.name, err)
 	}
-	if !g.key.compares() {
+	if !g.key.compares(info) {
 		return key, nil, nil
 	}
 	input, err := comparableArgs(data, args)

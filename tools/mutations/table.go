@@ -24,7 +24,7 @@ func protocol() []mutation {
 	return []mutation{
 		{
 			"no join before replace", "guard/lease.go",
-			"	case <-h.done:\n		h.c.own, h.c.leaseEnd = h.own, h.lastOK.Add(h.c.op.lease)\n", "	default:\n",
+			"	case <-h.done:\n		h.c.own = h.own\n", "	default:\n",
 			"guard", "^TestLease_ARenewalOnTheWireLandsBeforeTheResult$",
 		},
 		{
