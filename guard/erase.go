@@ -9,8 +9,6 @@ import (
 // Erase drops the result that is stored under a key, for data that must be
 // forgotten. The next call with the key runs the action. It never frees a key that
 // an owner holds: that is an [InProgressError]. A key without a record is no error.
-// A result that the store did not take at first and that is still being stored
-// behind its caller (see [Guard.Drain]) can come back: erase again a lease later.
 //
 // Its errors are [ErrInvalidKey], [ErrInProgress], [ErrStorage], the context's, or
 // one that says that the store lacks the ability, see [Eraser].
@@ -31,7 +29,7 @@ func (op *operation) erase(ctx context.Context, key Key) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, op.storeTimeout)
 	defer cancel()
-	reply, err := eraser.Erase(bounded, EraseRequest{Key: op.stored(key)})
+	reply, err := eraser.Erase(bounded, EraseRequest{Key: op.stored(key), Lease: op.lease})
 	if err != nil && ended(ctx) != nil {
 		return fmt.Errorf("onceguard: operation %q: the key may not be erased: %w", op.name, ended(ctx))
 	}

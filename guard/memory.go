@@ -190,7 +190,11 @@ func (m *MemoryStore) Erase(ctx context.Context, req EraseRequest) (EraseReply, 
 	case alive && rec.Status == StatusReleased:
 		return EraseReply{Erased: true}, nil
 	}
-	m.drop(rec)
+	gone := Record{
+		Version: SchemaVersion, Status: StatusReleased, Owner: Owner{Token: rec.Owner.Token},
+		Fence: rec.Fence, Attempt: rec.Attempt, Created: now, Until: now.Add(req.Lease), Updated: now,
+	}
+	m.put(req.Key, gone, gone.Until)
 	return EraseReply{Erased: true}, nil
 }
 

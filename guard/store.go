@@ -235,15 +235,17 @@ type WatchRequest struct {
 // Eraser is an ability that a [Store] may have: it forgets a key for good.
 // [Operation.Erase] needs it.
 type Eraser interface {
-	// Erase drops the record, unless it is a reservation whose lease runs or a record
-	// that cannot be read. A live tombstone stays for the rest of its time, and
-	// counts as erased: it holds no result, and its owner's late write must find it.
+	// Erase forgets the result, unless the record is a reservation whose lease runs or
+	// one that cannot be read. What stays for a lease is a tombstone with the owner's
+	// token and the fence alone, so that a late write of that owner does not bring the
+	// result back. A tombstone that is there already stays as it is.
 	Erase(ctx context.Context, req EraseRequest) (EraseReply, error)
 }
 
-// EraseRequest names the record to drop.
+// EraseRequest names the record to forget.
 type EraseRequest struct {
-	Key Key
+	Key   Key
+	Lease time.Duration // how long the tombstone lives
 }
 
 // EraseReply says whether the key is without a result now, and else what is in

@@ -1,6 +1,8 @@
 -- Erase: forgets a key.
 --
 -- KEYS[1]  the record
+-- ARGV[1]  life of the tombstone in microseconds
+-- ARGV[2]  the same in milliseconds
 --
 -- Reply: { 1 } when the key has no result now, else { 0, time left in
 -- microseconds, the record that is in the way }.
@@ -13,7 +15,12 @@ local old = read(KEYS[1])
 if old and (old.status == 'unknown' or (old.status == 'pending' and not over(old, now))) then
   return { 0, left(KEYS[1], old, now), old.raw }
 end
-if not (old and old.status == 'released' and not over(old, now)) then
-  redis.call('DEL', KEYS[1]) -- a live tombstone stays: its owner's late write must find it
+if old and not (old.status == 'released' and not over(old, now)) then
+  -- Of the record the tombstone keeps what a late write of its owner is known by.
+  write(KEYS[1], {
+    status = 'released', owner = old.owner, fence = old.fence, attempt = old.attempt,
+    until_us = now + tonumber(ARGV[1]), created_us = decimal(now),
+    details = 'label=\ntraceparent=\nfingerprint=\n',
+  }, now, ARGV[2])
 end
 return { 1 }

@@ -195,7 +195,8 @@ func (s *Store) Load(ctx context.Context, req guard.LoadRequest) (guard.LoadRepl
 
 // Erase is part of [guard.Eraser].
 func (s *Store) Erase(ctx context.Context, req guard.EraseRequest) (guard.EraseReply, error) {
-	answer, err := s.run(ctx, guard.PhaseErase, s.scripts.erase, req.Key)
+	answer, err := s.run(ctx, guard.PhaseErase, s.scripts.erase, req.Key,
+		inMicroseconds(req.Lease), inMilliseconds(req.Lease))
 	if err != nil {
 		return guard.EraseReply{}, err
 	}

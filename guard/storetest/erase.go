@@ -5,12 +5,21 @@ import "github.com/onceguard/onceguard/guard"
 // eraseClauses hold for a store that is a [guard.Eraser].
 func eraseClauses() []clause {
 	return []clause{
-		{"a result is forgotten", func(e *env) {
+		{"a result is forgotten and the key is free", func(e *env) {
 			e.completed()
 			e.wantErased()
-			if rec := e.acquire(newOwner()); rec.Attempt != 1 {
-				e.Errorf("attempt %d after an erasure, want 1", rec.Attempt)
+			if rec := e.acquire(newOwner()); rec.TookOver != nil {
+				e.Errorf("it took over from %+v, want nobody", rec.TookOver)
 			}
+		}},
+		{"a late write of its owner does not bring it back", func(e *env) {
+			done := e.completed()
+			e.wantErased()
+			e.unchanged(func() {
+				e.wantReplace(done, guard.ReplaceStale)
+				e.wantLost(done)
+				e.refused(e.reserve(done.Owner))
+			})
 		}},
 		{"a key without a record is erased already", func(e *env) { e.wantErased() }},
 		{"an expired reservation is forgotten", func(e *env) {
@@ -58,7 +67,7 @@ func (e *env) erase() guard.EraseReply {
 	if !ok {
 		e.Skip("the store cannot erase")
 	}
-	reply, err := eraser.Erase(e.ctx(), guard.EraseRequest{Key: e.key})
+	reply, err := eraser.Erase(e.ctx(), guard.EraseRequest{Key: e.key, Lease: longLease})
 	e.check("erase", err)
 	return reply
 }
@@ -68,7 +77,8 @@ func (e *env) wantErased() {
 	if reply := e.erase(); !reply.Erased {
 		e.Fatalf("not erased: a %s record is in the way", reply.Record.Status)
 	}
-	if e.load().Found {
-		e.Error("the record is still there")
+	left := e.load().Record
+	if left.Result != nil || left.Owner.Label != "" || left.Owner.TraceParent != "" || left.Fingerprint != (guard.Fingerprint{}) {
+		e.Errorf("%+v is still there", left)
 	}
 }
