@@ -195,7 +195,7 @@ func looksThenTakes(ctx context.Context, s guard.Store, req guard.ReserveRequest
 	if err != nil {
 		return guard.ReserveReply{}, err
 	}
-	time.Sleep(50 * time.Millisecond) // two callers are here at once
+	time.Sleep(10 * time.Millisecond) // two callers are here at once
 	reply, err := s.Reserve(ctx, req)
 	reply.Acquired = reply.Acquired || !loaded.Found
 	return reply, err
