@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 )
 
 // Codecs may have a method CheckResult(ptr any) error. It gets a pointer to a
@@ -36,13 +35,6 @@ func JSON() Codec { return jsonCodec{} }
 type jsonCodec struct{}
 
 func (jsonCodec) Encoding() string { return "json" }
-
-func (jsonCodec) CheckResult(ptr any) error {
-	if what := unreadableJSON(reflect.TypeOf(ptr).Elem(), nil); what != "" {
-		return fmt.Errorf("codec JSON: %s: use a type that JSON can read, or another codec", what)
-	}
-	return nil
-}
 
 func (jsonCodec) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 

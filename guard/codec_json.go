@@ -8,15 +8,27 @@ import (
 	"slices"
 )
 
-// unreadableJSON says why encoding/json cannot write values of a type, or writes
-// them but cannot read them back, or "". Such a result would never be stored, or be
-// found unreadable by every duplicate.
-func unreadableJSON(t reflect.Type, seen []reflect.Type) string {
-	if readsItself(t) || slices.Contains(seen, t) {
-		return ""
+// CheckResult refuses result types that encoding/json cannot write, or writes and
+// cannot read back: such a result would never be stored, or be found unreadable by
+// every duplicate.
+func (jsonCodec) CheckResult(ptr any) error {
+	t := reflect.TypeOf(ptr).Elem()
+	what := unreadableJSON(t, nil)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	seen = append(seen, t)
-	if writesItself(t) {
+	if showsNothing(t) && !readsItself(t) {
+		what = fmt.Sprintf("%s has no exported field, so JSON holds nothing of it", t)
+	}
+	if what != "" {
+		return fmt.Errorf("codec JSON: %s: use a type that JSON can read, or another codec", what)
+	}
+	return nil
+}
+
+// unreadableJSON says what is wrong with a type or its elements, or "".
+func unreadableJSON(t reflect.Type, seen []reflect.Type) string {
+	if readsItself(t) || writesItself(t) || slices.Contains(seen, t) {
 		return ""
 	}
 	is := func(kinds ...reflect.Kind) bool { return slices.Contains(kinds, t.Kind()) }
@@ -25,12 +37,8 @@ func unreadableJSON(t reflect.Type, seen []reflect.Type) string {
 		return fmt.Sprintf("%s is an interface with methods, and JSON does not say which type is in it", t)
 	case is(reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer):
 		return fmt.Sprintf("%s has no JSON form", t)
-	case t.Kind() == reflect.Pointer:
-		return unreadableJSON(t.Elem(), seen[:len(seen)-1])
-	case is(reflect.Slice, reflect.Array, reflect.Map):
-		return unreadableJSON(t.Elem(), seen)
-	case len(seen) == 1 && showsNothing(t):
-		return fmt.Sprintf("%s has no exported field, so JSON holds nothing of it", t)
+	case is(reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map):
+		return unreadableJSON(t.Elem(), append(seen, t))
 	default:
 		return ""
 	}
