@@ -13,10 +13,9 @@ type heldLease struct {
 	c        *call
 	own      Record                    // as last acknowledged
 	since    time.Time                 // when the reserve was sent
-	lastOK   time.Time                 // when the last acknowledged reserve or renewal was sent
+	lastOK   atomic.Pointer[time.Time] // when the last acknowledged reserve or renewal was sent; stop reads it
 	retry    time.Duration             // grows while renewals fail near the lease's end
 	lost     sync.Once                 // reported
-	acked    atomic.Pointer[time.Time] // lastOK, for stop
 	lease    *Lease                    // what the action sees of it
 	cancel   context.CancelCauseFunc   // of the action's context
 	stopping chan struct{}
@@ -26,16 +25,16 @@ type heldLease struct {
 // hold starts the renewals. The context it returns is the action's.
 func (c *call) hold(ctx context.Context) (context.Context, *heldLease) {
 	h := &heldLease{
-		c: c, own: c.own, since: c.sent, lastOK: c.sent,
+		c: c, own: c.own, since: c.sent,
 		lease:    &Lease{fence: c.own.Fence, lost: make(chan struct{})},
 		stopping: make(chan struct{}), done: make(chan struct{}),
 	}
-	c.leaseEnd = c.sent.Add(c.op.lease)
+	h.lastOK.Store(&h.since)
 	actionCtx := ctx
 	if c.op.cancelOnLost {
 		actionCtx, h.cancel = context.WithCancelCause(ctx)
 	}
-	go h.loop(ctx, h.lastOK.Add(h.third()))
+	go h.loop(ctx, h.since.Add(h.third()))
 	return actionCtx, h
 }
 
@@ -55,9 +54,7 @@ func (h *heldLease) stop() {
 		h.c.own = h.own
 	case <-limit.C:
 	}
-	if last := h.acked.Load(); last != nil {
-		h.c.leaseEnd = last.Add(h.c.op.lease)
-	}
+	h.c.leaseEnd = h.end()
 	if h.cancel != nil {
 		h.cancel(nil)
 	}
@@ -80,7 +77,7 @@ func (h *heldLease) loop(ctx context.Context, next time.Time) {
 func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 	for h.sleepUntil(next) {
 		if h.hangs() {
-			if h.sleepUntil(h.lastOK.Add(h.c.op.lease)) {
+			if h.sleepUntil(h.end()) {
 				h.report(ctx, ReasonMaxHold)
 			}
 			return
@@ -94,8 +91,8 @@ func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 			h.report(ctx, ReasonTaken)
 			return
 		default:
-			h.own.Until, h.lastOK, h.retry = reply.Until, sent, 0
-			h.acked.Store(&sent)
+			h.own.Until, h.retry = reply.Until, 0
+			h.lastOK.Store(&sent)
 			next = sent.Add(h.third())
 		}
 	}
@@ -104,11 +101,14 @@ func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 // limit is the time limit of a renewal: that of the store, but no longer than the
 // lease, so that its end is noticed when it comes.
 func (h *heldLease) limit(sent time.Time) time.Duration {
-	if left := h.lastOK.Add(h.c.op.lease).Sub(sent); left > 0 {
+	if left := h.end().Sub(sent); left > 0 {
 		return min(h.c.op.storeTimeout, left)
 	}
 	return h.c.op.storeTimeout
 }
+
+// end is when the lease runs out that was last acknowledged.
+func (h *heldLease) end() time.Time { return h.lastOK.Load().Add(h.c.op.lease) }
 
 func (h *heldLease) third() time.Duration { return h.c.op.lease / renewalsPerLease }
 
@@ -121,7 +121,7 @@ func (h *heldLease) hangs() bool {
 // growing pause once less than a third is left, and in time to notice the end.
 // After the end it goes on: nobody may have taken the key.
 func (h *heldLease) failed(ctx context.Context, sent time.Time) time.Time {
-	end := h.lastOK.Add(h.c.op.lease)
+	end := h.end()
 	now := time.Now()
 	if !now.Before(end) {
 		h.report(ctx, ReasonExpired)

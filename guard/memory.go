@@ -106,10 +106,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.begin(req.Key)
-	next, status := req.Record, ReplaceRestored
-	if next.Created.IsZero() { // its owner never learned of the reservation
-		next.Fence, next.Attempt, next.Created = now.UnixMicro(), 1, now
-	}
+	next, status := claimed(req.Record, now), ReplaceRestored
 	if old := m.records[req.Key]; old != nil {
 		ours := old.Owner.Token == req.Record.Owner.Token
 		switch {
@@ -137,10 +134,7 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.begin(req.Key)
-	next, released := req.Record, false
-	if next.Created.IsZero() { // its owner never learned of the reservation
-		next.Fence, next.Attempt, next.Created = now.UnixMicro(), 1, now
-	}
+	next, released := claimed(req.Record, now), false
 	if old := m.records[req.Key]; old != nil {
 		if old.Owner.Token != req.Record.Owner.Token || old.Status == StatusCompleted {
 			return ReleaseReply{}, nil
@@ -196,6 +190,15 @@ func (m *MemoryStore) Erase(ctx context.Context, req EraseRequest) (EraseReply, 
 	}
 	m.put(req.Key, gone, gone.Until)
 	return EraseReply{Erased: true}, nil
+}
+
+// claimed is the record as its owner last saw it. One that never learned of its
+// reservation knows no fence, attempt or creation.
+func claimed(rec Record, now time.Time) Record {
+	if rec.Created.IsZero() {
+		rec.Fence, rec.Attempt, rec.Created = now.UnixMicro(), 1, now
+	}
+	return rec
 }
 
 func left(until, now time.Time) time.Duration { return max(until.Sub(now), 0) }

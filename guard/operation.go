@@ -124,17 +124,18 @@ func (o *Operation[T]) DoResult(
 		return Result[T]{How: OutcomeInvalid}, errors.New(
 			"onceguard: the operation (made by NewOperation), the context and the action must not be nil")
 	}
+	whole := Key{o.op.name, key}
 	c := &call{
 		op:  o.op,
-		key: Key{o.op.name, key},
+		key: whole,
 		action: func(ctx context.Context) (err error) {
 			result.Value, err = action(ctx)
 			return err
 		},
-		encode: func() ([]byte, error) { return o.op.seal(Key{o.op.name, key}, result.Value) },
+		encode: func() ([]byte, error) { return o.op.seal(whole, result.Value) },
 		decode: func(data []byte) error {
 			var value T
-			if err := o.op.open(Key{o.op.name, key}, data, &value); err != nil {
+			if err := o.op.open(whole, data, &value); err != nil {
 				return err
 			}
 			result.Value = value

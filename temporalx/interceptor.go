@@ -118,19 +118,21 @@ func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.E
 	if op == nil {
 		return a.Next.ExecuteActivity(ctx, in)
 	}
-	key, options, err := op.plan(info, in.Args, a.worker.payloads.bind(ctx))
+	data := a.worker.payloads.bind(ctx)
+	key, options, err := op.plan(info, in.Args, data)
 	if err != nil {
 		return nil, toTemporal(err)
 	}
-	return a.once(ctx, op, key, in, options)
+	return a.once(ctx, op, key, in, data, options)
 }
 
 // once is the guarded call. What the activity returned, value and error, goes
 // back untouched.
 func (a *activityInbound) once(
-	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput, options []guard.CallOption,
+	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput,
+	data converter.DataConverter, options []guard.CallOption,
 ) (any, error) {
-	data, ran := a.worker.payloads.bind(ctx), false
+	ran := false
 	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
 		ran = true
 		value, err := a.Next.ExecuteActivity(ctx, in)

@@ -46,7 +46,7 @@ func protocol() []mutation {
 		},
 		{
 			"lease end on the caller's clock", "guard/lease.go",
-			"h.own.Until, h.lastOK, h.retry = reply.Until, sent, 0", "h.own.Until, h.lastOK, h.retry = sent.Add(h.c.op.lease), sent, 0",
+			"h.own.Until, h.retry = reply.Until, 0", "h.own.Until, h.retry = sent.Add(h.c.op.lease), 0",
 			"guard", "^TestCase_L9_",
 		},
 		{
