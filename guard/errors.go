@@ -10,7 +10,8 @@ import (
 )
 
 // The kinds of error that a call returns, for [errors.Is]. In each of them the
-// action did not run. An error of the action itself comes back unchanged.
+// action did not run. An error of the action itself comes back unchanged; one of an
+// earlier run that was remembered comes back in a [RememberedError].
 var (
 	// ErrInProgress means that another owner has the key. [InProgressError]
 	// has the details.
@@ -30,6 +31,9 @@ var (
 	ErrNestedCall = errors.New("nested call with the key of the running action")
 	// ErrDraining means that the guard takes no new calls: see [Guard.Drain].
 	ErrDraining = errors.New("the guard is draining")
+	// ErrOutcomeUnknown means that an earlier call may have had the effect, and
+	// nobody knows. [OutcomeUnknownError] has the details.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 
 // ErrLeaseLost is the cause of the action's context when its lease is lost and
@@ -63,6 +67,66 @@ func inProgress(operation string, held Record, left time.Duration) *InProgressEr
 // Is matches [ErrInProgress].
 func (e *InProgressError) Is(target error) bool { return target == ErrInProgress }
 
+// OutcomeUnknownError says whose effect may have happened. It matches
+// [ErrOutcomeUnknown]. A retry changes nothing until the key is settled: by that
+// owner if it still lives, by a recovery hook, or by [Operation.Resolve], for which it
+// has the fence.
+type OutcomeUnknownError struct {
+	Operation string
+	Fence     int64 // of the record, for Resolve
+	// Since is when the effect may have been let out, on the store's clock, at the
+	// earliest.
+	Since       time.Time
+	Owner       string // the label of who did
+	TraceParent string // W3C trace context of its call
+	Err         error  // why the recovery hook could not tell; nil if it was not asked
+}
+
+func (e *OutcomeUnknownError) Error() string {
+	text := fmt.Sprintf("onceguard: operation %q: %v of the call of %s since %s; the action did not run: "+
+		"find out what happened and resolve the key with fence %d",
+		e.Operation, ErrOutcomeUnknown, e.Owner, e.Since.UTC().Format(time.RFC3339), e.Fence)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is matches [ErrOutcomeUnknown].
+func (e *OutcomeUnknownError) Is(target error) bool { return target == ErrOutcomeUnknown }
+
+// Unwrap returns the recovery hook's error.
+func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
+
+func outcomeUnknown(operation string, held Record, cause error) *OutcomeUnknownError {
+	e := &OutcomeUnknownError{
+		Operation: operation, Fence: held.Fence, Since: held.Created,
+		Owner: held.Owner.Label, TraceParent: held.Owner.TraceParent, Err: cause,
+	}
+	if d := held.Dispatch; d != nil {
+		e.Since, e.Owner, e.TraceParent = d.At, d.Owner.Label, d.Owner.TraceParent
+	}
+	return e
+}
+
+// RememberedError is an error of an earlier run of the action, which was stored
+// because the failure policy said [Remember], and is returned in place of a new run.
+// What [ErrorCodec] made of that error is in Err, for [errors.Is] and [errors.As].
+type RememberedError struct {
+	Operation string
+	At        time.Time // when the error was stored, on the store's clock
+	Fence     int64     // of the run that failed
+	Err       error
+}
+
+func (e *RememberedError) Error() string {
+	return fmt.Sprintf("onceguard: operation %q: failed at %s, and this is remembered: %v",
+		e.Operation, e.At.UTC().Format(time.RFC3339), e.Err)
+}
+
+// Unwrap returns the error of the run that failed.
+func (e *RememberedError) Unwrap() error { return e.Err }
+
 // StorageError says where the store failed and how. It matches [ErrStorage] and
 // unwraps to the store's own error.
 type StorageError struct {
@@ -74,8 +138,13 @@ type StorageError struct {
 
 func (e *StorageError) Error() string {
 	what := "the action did not run"
-	if e.Phase == PhaseErase {
+	switch e.Phase { //nolint:exhaustive // all others are part of a call
+	case PhaseErase:
 		what = "the key may not be erased"
+	case PhaseResolve:
+		what = "the key may not be resolved"
+	case PhaseList:
+		what = "the list ends here"
 	}
 	return fmt.Sprintf("onceguard: operation %q: %v at %s (%s), %s: %v",
 		e.Operation, ErrStorage, e.Phase, e.Class, what, e.Err)

@@ -17,3 +17,10 @@ func PendingLifetime(lease, retention time.Duration) time.Duration {
 func CompletedLifetime(lease, retention time.Duration) time.Duration {
 	return max(lease, retention)
 }
+
+// DispatchedLifetime is how long a store keeps a reservation that was dispatched
+// after its last write: the lease, and after it the hold's retention or what a
+// reservation that was not dispatched is given, whichever is longer.
+func DispatchedLifetime(lease, retention, holdRetention time.Duration) time.Duration {
+	return lease + max(lease, retention, holdRetention)
+}

@@ -60,20 +60,23 @@ func (m *MemoryStore) Reserve(ctx context.Context, req ReserveRequest) (ReserveR
 		Fence: now.UnixMicro(), Attempt: 1, Created: now,
 	}
 	if old := m.records[req.Key]; old != nil {
-		ours := old.Owner.Token == req.Owner.Token
-		switch {
-		case ours && old.Status == StatusPending:
+		switch free, flip := old.freeTo(req, now); {
+		case old.Owner.Token == req.Owner.Token && old.Status == StatusPending:
 			next = old.Record // the same acquisition, asked for again
-		case ours, old.Status != StatusReleased && old.Until.After(now) && !old.is(req.Unreadable):
+		case flip:
+			old.Status, old.Until = StatusHeld, old.expires
+			return ReserveReply{Record: old.Record.copy(), Left: left(old.Until, now), Held: true}, nil
+		case !free:
 			return ReserveReply{Record: old.Record.copy(), Left: left(old.Until, now)}, nil
 		default:
-			next.Fence, next.Attempt = max(old.Fence+1, next.Fence), old.Attempt+1
-			if old.Status == StatusPending {
-				next.TookOver = &Previous{Owner: old.Owner, Fence: old.Fence}
-			}
+			next.follows(old.Record, now)
 		}
 	}
-	m.hold(req.Key, &next, now, req.Lease, req.Retention)
+	if req.Dispatched {
+		next.dispatch(now)
+	}
+	m.hold(req.Key, &next, now, PendingLifetime(req.Lease, req.Retention),
+		DispatchedLifetime(req.Lease, req.Retention, req.HoldRetention), req.Lease)
 	return ReserveReply{Acquired: true, Record: next.copy(), Left: left(next.Until, now)}, nil
 }
 
@@ -94,7 +97,14 @@ func (m *MemoryStore) Renew(ctx context.Context, req RenewRequest) (RenewReply, 
 	default:
 		return RenewReply{Status: RenewLost}, nil
 	}
-	m.hold(req.Key, &next, now, req.Lease, req.Retention)
+	if req.NothingFound && next.evidence() {
+		next.Dispatch = nil
+	}
+	if req.Dispatched {
+		next.dispatch(now)
+	}
+	m.hold(req.Key, &next, now, PendingLifetime(req.Lease, req.Retention),
+		DispatchedLifetime(req.Lease, req.Retention, req.HoldRetention), req.Lease)
 	return RenewReply{Status: status, Until: next.Until}, nil
 }
 
@@ -110,15 +120,18 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 	if old := m.records[req.Key]; old != nil {
 		ours := old.Owner.Token == req.Record.Owner.Token
 		switch {
-		case ours && old.Status != StatusReleased:
+		case ours && old.Status != StatusReleased && old.Resolved == nil:
 			next, status = old.Record, ReplaceStored
-		case ours, old.Status != StatusReleased && old.Until.After(now):
+		case ours, !old.vacant(now):
 			return ReplaceReply{Status: ReplaceStale}, nil
 		default:
 			next.Fence, next.Attempt = max(old.Fence, next.Fence), max(old.Attempt, next.Attempt)
 		}
 	}
-	next.Version, next.Status = SchemaVersion, StatusCompleted
+	next.Version, next.Status, next.Dispatch = SchemaVersion, StatusCompleted, nil
+	if req.Failed {
+		next.Status = StatusFailed
+	}
 	next.Encoding, next.Result = req.Encoding, req.Result
 	next.Until, next.Updated = now.Add(req.Retention), now
 	m.put(req.Key, next, now.Add(CompletedLifetime(req.Lease, req.Retention)))
@@ -136,15 +149,18 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 	now := m.begin(req.Key)
 	next, released := claimed(req.Record, now), false
 	if old := m.records[req.Key]; old != nil {
-		if old.Owner.Token != req.Record.Owner.Token || old.Status == StatusCompleted {
+		switch {
+		case old.Owner.Token != req.Record.Owner.Token || old.settled():
 			return ReleaseReply{}, nil
-		}
-		if old.Status == StatusReleased {
+		case old.Status == StatusReleased:
 			return ReleaseReply{Released: true}, nil
+		case old.evidence():
+			m.holdAgain(req.Key, old.Record, now, old.expires)
+			return ReleaseReply{Released: true, Held: true}, nil
 		}
 		next, released = old.Record, true
 	}
-	next.Version, next.Status = SchemaVersion, StatusReleased
+	next.Version, next.Status, next.Dispatch = SchemaVersion, StatusReleased, nil
 	next.Until, next.Updated = now.Add(req.Lease), now
 	m.put(req.Key, next, next.Until)
 	m.notify(req.Key)
@@ -179,7 +195,7 @@ func (m *MemoryStore) Erase(ctx context.Context, req EraseRequest) (EraseReply, 
 		return EraseReply{Erased: true}, nil
 	}
 	switch alive := rec.Until.After(now); {
-	case alive && rec.Status == StatusPending:
+	case alive && rec.Status == StatusPending, alive && rec.Status == StatusHeld, rec.Status == StatusPending && rec.Dispatch != nil:
 		return EraseReply{Record: rec.Record.copy(), Left: left(rec.Until, now)}, nil
 	case alive && rec.Status == StatusReleased:
 		return EraseReply{Erased: true}, nil
@@ -229,13 +245,16 @@ func (m *MemoryStore) drop(rec *memoryRecord) {
 }
 
 // hold writes a reservation whose lease runs from now, and never ends earlier than
-// it did.
-func (m *MemoryStore) hold(key Key, rec *Record, now time.Time, lease, retention time.Duration) {
+// it did. It is kept for one of the two lifetimes.
+func (m *MemoryStore) hold(key Key, rec *Record, now time.Time, life, dispatchedLife, lease time.Duration) {
 	if until := now.Add(lease); until.After(rec.Until) {
 		rec.Until = until
 	}
+	if rec.Dispatch != nil {
+		life = dispatchedLife
+	}
 	rec.Updated = now
-	m.put(key, *rec, rec.Until.Add(PendingLifetime(lease, retention)-lease))
+	m.put(key, *rec, rec.Until.Add(life-lease))
 }
 
 func (m *MemoryStore) put(key Key, rec Record, expires time.Time) {

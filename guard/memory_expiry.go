@@ -20,13 +20,15 @@ func (r Record) copy() Record {
 		previous := *r.TookOver
 		r.TookOver = &previous
 	}
+	if r.Dispatch != nil {
+		dispatch := *r.Dispatch
+		r.Dispatch = &dispatch
+	}
+	if r.Resolved != nil {
+		resolver := *r.Resolved
+		r.Resolved = &resolver
+	}
 	return r
-}
-
-// is reports whether this is the completed record that a caller saw.
-func (r Record) is(seen *Seen) bool {
-	return seen != nil && r.Status == StatusCompleted &&
-		r.Owner.Token == seen.OwnerToken && r.Fence == seen.Fence
 }
 
 // expiryHeap has the record that leaves next in front, for container/heap.

@@ -8,18 +8,22 @@ import (
 // Phase is a step of the protocol.
 type Phase string
 
-// The phases of a call. Load and notify, the look at a record and the watch over
-// it while a call waits, and erase, which is no part of a call, are named only in
-// storage errors.
+// The phases of a call. A hold is a replace: the reservation becomes a held record.
+// Load and notify, the look at a record and the watch over it while a call waits, and
+// erase, resolve and list, which are no part of a call, are named only in storage
+// errors.
 const (
 	PhaseReserve Phase = "reserve"
 	PhaseWait    Phase = "wait"
 	PhaseRenew   Phase = "renew"
 	PhaseReplace Phase = "replace"
 	PhaseRelease Phase = "release"
+	PhaseRecover Phase = "recover"
 	PhaseLoad    Phase = "load"
 	PhaseNotify  Phase = "notify"
 	PhaseErase   Phase = "erase"
+	PhaseResolve Phase = "resolve"
+	PhaseList    Phase = "list"
 )
 
 // Outcome is how a call ended. Every call has exactly one.
@@ -28,8 +32,12 @@ type Outcome string
 const (
 	// OutcomeExecuted means that the action ran under a reservation and succeeded.
 	OutcomeExecuted Outcome = "executed"
-	// OutcomeReplayed means that a stored result was returned, waited for or not.
+	// OutcomeReplayed means that a stored result, or a remembered error, was returned,
+	// waited for or not.
 	OutcomeReplayed Outcome = "replayed"
+	// OutcomeRecovered means that the recovery hook found the result of an owner
+	// that is gone, and it was returned.
+	OutcomeRecovered Outcome = "recovered"
 	// OutcomeFailed means that the action ran and failed, panicked or exited.
 	OutcomeFailed Outcome = "failed"
 	// OutcomeRefused means that another owner has the key.
@@ -48,14 +56,17 @@ const (
 	// OutcomePending means that the action left its result to a later completion
 	// and the key stays reserved: see [KeepReserved].
 	OutcomePending Outcome = "pending"
+	// OutcomeUnknown means that the effect may have happened and nobody knows: the
+	// action did not run.
+	OutcomeUnknown Outcome = "unknown"
 )
 
 // Outcomes lists every outcome.
 func Outcomes() []Outcome {
 	return []Outcome{
-		OutcomeExecuted, OutcomeReplayed, OutcomeFailed, OutcomeRefused, OutcomeMismatched,
+		OutcomeExecuted, OutcomeReplayed, OutcomeRecovered, OutcomeFailed, OutcomeRefused, OutcomeMismatched,
 		OutcomeUnguarded, OutcomeRejected, OutcomeInvalid, OutcomeCanceled,
-		OutcomePending,
+		OutcomePending, OutcomeUnknown,
 	}
 }
 
@@ -119,9 +130,10 @@ type CallEnd struct {
 
 // PhaseEnd says how a phase ended.
 type PhaseEnd struct {
-	// Result is a bounded word: for reserve acquired, pending, completed,
-	// released, unknown; for wait the outcome it led to; for renew, replace and
-	// release what the store replied. Empty when Err is set.
+	// Result is a bounded word: for reserve acquired, pending, completed, failed,
+	// held, released, unknown; for wait the outcome it led to; for renew, replace and
+	// release what the store replied, for a hold held, restored or refused; for recover
+	// what the hook found. Empty when Err is set.
 	Result string
 	Err    error
 	Class  ErrorClass // of Err, empty when it is no fault of the store: the caller canceled
@@ -138,7 +150,8 @@ const (
 	// EventEnded means that the call does not own the key any more, whatever the
 	// store knows of it. Each EventAcquired is followed by one.
 	EventEnded
-	// EventHit means that a stored result is returned. Record holds it.
+	// EventHit means that a stored result, or a remembered error, is returned. Record
+	// holds it.
 	EventHit
 	// EventCollision means that the key was found reserved by another live owner:
 	// Record. It comes at most once per call.
@@ -161,9 +174,16 @@ const (
 	// EventActionEnded means that the action returned, or unwound when Err is
 	// [ErrActionUnwound]. Duration is set.
 	EventActionEnded
+	// EventHeld means that the key is held from now on: the effect may have happened
+	// and nobody knows. Record is the reservation that is held, with its Dispatch if it
+	// has one; Reason says why. Somebody must find out, unless a recovery hook does.
+	EventHeld
+	// EventUnknown means that the call ends with [ErrOutcomeUnknown] for the sake of
+	// Record, which is held.
+	EventUnknown
 )
 
-// Reasons of EventLost, EventUnguarded and EventUnstored.
+// Reasons of EventLost, EventUnguarded, EventUnstored and EventHeld.
 const (
 	ReasonTaken    = "taken"     // lost: the store said that the key is not ours
 	ReasonExpired  = "expired"   // lost: a whole lease without a renewal
@@ -173,6 +193,13 @@ const (
 	ReasonStorage  = "storage"   // unguarded, unstored: the store failed
 	ReasonTooLarge = "too_large" // unstored: over the size limit
 	ReasonEncoding = "encoding"  // unstored: the codec failed
+
+	ReasonPolicy     = "policy"      // held: the failure policy said so
+	ReasonDispatched = "dispatched"  // held: the action failed after the dispatch, and no policy knows its error
+	ReasonUnwound    = "unwound"     // held: the action panicked or exited after the dispatch
+	ReasonUnstored   = "unstored"    // held: the result cannot be stored
+	ReasonCannotTell = "cannot_tell" // held: the recovery hook could not find out
+	ReasonAbandoned  = "abandoned"   // held: its owner's lease ran out after the dispatch
 )
 
 // Event is something that happened during a call.

@@ -33,6 +33,12 @@ const (
 	StatusPending Status = "pending"
 	// StatusCompleted holds a result.
 	StatusCompleted Status = "completed"
+	// StatusFailed holds an error that is remembered: see [Remember].
+	StatusFailed Status = "failed"
+	// StatusHeld means that the effect may have happened and nobody knows. The
+	// record still is its dispatcher's, who may settle it, and blocks the key
+	// to all who cannot find out.
+	StatusHeld Status = "held"
 	// StatusReleased is a tombstone. The key is free to every owner but the one
 	// that released it, so a delayed write of that owner cannot bring it back.
 	StatusReleased Status = "released"
@@ -54,6 +60,16 @@ type Previous struct {
 	Fence int64
 }
 
+// Dispatch is the evidence that an effect may have happened: who may have let it
+// out into the world, and since when. It goes from a record to that of whoever takes
+// over, and is cleared only by a result, by word that nothing happened
+// (RenewRequest.NothingFound), by its own owner's release, or by [Resolver].
+type Dispatch struct {
+	Owner Owner
+	Fence int64
+	At    time.Time
+}
+
 // Record is what a store keeps under a key. All times are readings of the
 // store's clock: they are never compared with the clock of a caller.
 type Record struct {
@@ -62,13 +78,15 @@ type Record struct {
 	Owner       Owner
 	Fence       int64     // grows with every acquisition of the key
 	Attempt     int       // 1 for the first acquisition, one more for each later one
-	Until       time.Time // pending: end of the lease; completed: end of the retention; released: end of the tombstone
+	Until       time.Time // pending: end of the lease; completed, failed: of the retention; released: of the tombstone; held: of the hold
 	Created     time.Time // when this owner acquired the key
-	Updated     time.Time // the last write: for a completed record the time of the result
+	Updated     time.Time // the last write of its owner: for a completed record the time of the result
 	Fingerprint Fingerprint
 	TookOver    *Previous // nil unless the reservation was a takeover; results and tombstones keep it
+	Dispatch    *Dispatch // of a pending or held record, nil while nothing can have happened
+	Resolved    *Owner    // who settled the record in its owner's stead, see [Resolver]; else nil
 	Encoding    string    // name of the codec of Result
-	Result      []byte
+	Result      []byte    // of a completed record; of a failed one the error
 }
 
 // Store keeps records and decides, atomically and on its own clock, who owns a
@@ -87,8 +105,10 @@ type Store interface {
 	// reservation is a takeover. A repeat with the token of the current
 	// reservation is the same acquisition: it replies with the same fence and
 	// the same previous owner, and renews the lease. With
-	// ReserveRequest.Unreadable, the completed record that is named there is free
-	// too, to exactly one caller.
+	// ReserveRequest.Unreadable, the completed or failed record that is named there is
+	// free too, to exactly one caller.
+	//
+	// What a store that is a [Holder] does with dispatched and held records is said there.
 	Reserve(ctx context.Context, req ReserveRequest) (ReserveReply, error)
 
 	// Renew starts the lease anew if the reservation is still the caller's, even
@@ -98,13 +118,14 @@ type Store interface {
 	// (RenewRequest.Record.Until). Anything else is lost and changes nothing.
 	Renew(ctx context.Context, req RenewRequest) (RenewReply, error)
 
-	// Replace stores the result if the record is the caller's own (pending, or
+	// Replace stores the result if the record is the caller's own (pending, held, or
 	// completed already), is missing, is another owner's tombstone, or has run
-	// out. Otherwise it is stale and changes nothing.
+	// out without having been dispatched. Otherwise it is stale and changes nothing; so
+	// it is when somebody else has settled the record.
 	Replace(ctx context.Context, req ReplaceRequest) (ReplaceReply, error)
 
-	// Release turns the caller's own reservation into a tombstone that lives one
-	// lease. A missing record becomes one too, so that a reservation or renewal
+	// Release turns the caller's own reservation, or own held record, into a tombstone
+	// that lives one lease. A missing record becomes one too, so that a reservation or renewal
 	// of the same owner that arrives late finds its own tombstone; the reply is then
 	// that nothing was released. Anything else stays as it is.
 	Release(ctx context.Context, req ReleaseRequest) (ReleaseReply, error)
@@ -121,6 +142,13 @@ type ReserveRequest struct {
 	Lease       time.Duration
 	Retention   time.Duration // how long the record of a dead owner is kept past its lease
 	Unreadable  *Seen         // nil, or the completed record that the caller could not decode
+
+	// The rest is for a [Holder], and zero for operations that hold nothing.
+
+	Dispatched    bool          // the reservation is dispatched from its first moment on
+	Recovers      bool          // the caller can find out what became of a dispatched one
+	Settle        time.Duration // with Recovers: not before this long after its owner's last write
+	HoldRetention time.Duration // how long a dispatched record is kept, in place of Retention if that is shorter
 }
 
 // Seen names a record as its reader saw it, so that it is changed only while it
@@ -135,6 +163,7 @@ type ReserveReply struct {
 	Acquired bool
 	Record   Record        // the record now in the store: the caller's own when Acquired
 	Left     time.Duration // time until Record.Until on the store's clock, 0 when past
+	Held     bool          // this very reserve found a dispatched reservation expired and made it held
 }
 
 // RenewRequest asks for a new lease.
@@ -143,6 +172,12 @@ type RenewRequest struct {
 	Record    Record // the reservation as the owner last saw it
 	Lease     time.Duration
 	Retention time.Duration
+
+	// The rest is for a [Holder].
+
+	Dispatched    bool // mark the record as dispatched, unless it is
+	NothingFound  bool // first drop the evidence of an earlier owner: nothing has happened
+	HoldRetention time.Duration
 }
 
 // RenewStatus is the answer to a renewal.
@@ -167,6 +202,7 @@ type RenewReply struct {
 type ReplaceRequest struct {
 	Key       Key
 	Record    Record // the reservation as the owner last saw it
+	Failed    bool   // the result is an error: the record becomes failed. For a [Holder]
 	Encoding  string
 	Result    []byte
 	Lease     time.Duration // the record lives at least this long
@@ -201,6 +237,7 @@ type ReleaseRequest struct {
 // ReleaseReply says whether the key was the caller's to release.
 type ReleaseReply struct {
 	Released bool
+	Held     bool // Released back into a held record, since it is dispatched by another: see [Holder]
 }
 
 // LoadRequest reads a record.
@@ -213,45 +250,4 @@ type LoadReply struct {
 	Found  bool
 	Record Record
 	Left   time.Duration // time until Record.Until on the store's clock, 0 when past
-}
-
-// Notifier is an ability that a [Store] may have: it wakes those who wait for a
-// key. Calls wait by polling without it, and beside it: a notice may be lost, and
-// one may come for nothing.
-type Notifier interface {
-	// Watch tells on the channel, from its return on and until stop is called, that
-	// the key was replaced or released. Notices that come faster than they are read
-	// become one. The store sends them as part of its writes, and a notice that
-	// cannot be sent never fails the write. A store that can give no more notice
-	// closes the channel. Stop may be called more than once.
-	Watch(ctx context.Context, req WatchRequest) (changed <-chan struct{}, stop func(), err error)
-}
-
-// WatchRequest names the key to watch.
-type WatchRequest struct {
-	Key Key
-}
-
-// Eraser is an ability that a [Store] may have: it forgets a key for good.
-// [Operation.Erase] needs it.
-type Eraser interface {
-	// Erase forgets the result, unless the record is a reservation whose lease runs or
-	// one that cannot be read. What stays for a lease is a tombstone with the owner's
-	// token and the fence alone, so that a late write of that owner does not bring the
-	// result back. A tombstone that is there already stays as it is.
-	Erase(ctx context.Context, req EraseRequest) (EraseReply, error)
-}
-
-// EraseRequest names the record to forget.
-type EraseRequest struct {
-	Key   Key
-	Lease time.Duration // how long the tombstone lives
-}
-
-// EraseReply says whether the key is without a result now, and else what is in
-// the way.
-type EraseReply struct {
-	Erased bool
-	Record Record        // in the way when not Erased
-	Left   time.Duration // of it, as in [LoadReply]
 }
