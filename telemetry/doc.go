@@ -21,6 +21,7 @@
 //	guard <operation>    around the call; a child of the span in the caller's context
 //	├─ guard.reserve     asks the store for the key
 //	├─ guard.wait        waits for another owner
+//	├─ guard.recover     asks the recovery hook what an owner that is gone has done
 //	├─ (the action's own spans)
 //	├─ guard.renew       one for each renewal of the lease
 //	├─ guard.replace     stores the result
@@ -85,16 +86,21 @@
 //	onceguard_leases_lost_total         counter    operation
 //	onceguard_takeovers_total           counter    operation, dispatched
 //	onceguard_stale_results_total       counter    operation
+//	onceguard_holds_total               counter    operation, reason
 //	onceguard_unstored_results_total    counter    operation, reason
 //	onceguard_result_bytes              histogram  operation
 //	onceguard_log_lines_dropped_total   counter    operation
 //
 // The histograms carry the trace id of sampled calls as exemplars. A phase that
 // failed is measured like one that did not. Two operations of one name share their
-// series; the settings shown are those of the last one. The label dispatched of the
-// takeovers is always false: no operation marks a dispatch yet. A result that is
-// stored behind its caller, or given up, is counted when that is known, after the
-// end of its call and its span.
+// series; the settings shown are those of the last one. A result that is stored
+// behind its caller, or given up, is counted when that is known, after the end of its
+// call and its span.
+//
+// The label dispatched of a takeover is true if an earlier owner may have had the
+// effect. The holds are counted when a key becomes held, each with its reason, one of
+// guard's: policy, dispatched, unwound, unstored, cannot_tell, abandoned. A key that is
+// held and never asked for again moves nothing else: alert on their increase.
 //
 // # Logs
 //

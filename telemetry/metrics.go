@@ -19,6 +19,7 @@ type metrics struct {
 	lost           *prometheus.CounterVec
 	takeovers      *prometheus.CounterVec
 	stale          *prometheus.CounterVec
+	holds          *prometheus.CounterVec
 	unstored       *prometheus.CounterVec
 	linesDropped   *prometheus.CounterVec
 	info           *prometheus.GaugeVec
@@ -68,16 +69,18 @@ func (m *metrics) registerLeases(r *registrar) {
 		"Share of the lease that was left when a renewal landed.", ratioBuckets())
 	m.lost = r.counter(MetricLeasesLost, "Leases lost while the action ran.")
 	m.takeovers = r.counter(MetricTakeovers,
-		"Keys taken from an owner whose lease had run out. Whether it had marked its effect as dispatched is not known yet: false.",
+		"Keys taken from an owner that is gone, by whether an effect may have been dispatched before.",
 		LabelDispatched)
 }
 
 func (m *metrics) registerResults(r *registrar) {
 	m.stale = r.counter(MetricStaleResults,
 		"Results refused because another owner had the key: evidence of a double run.")
+	m.holds = r.counter(MetricHolds,
+		"Keys held from then on, since an effect may have happened and nobody knows.", LabelReason)
 	m.unstored = r.counter(MetricUnstoredResults, "Results returned to the caller but not stored.", LabelReason)
 	m.linesDropped = r.counter(MetricLogLinesDropped, "Log lines that were dropped because the log handler did not keep up.")
-	m.resultBytes = r.histogram(MetricResultBytes, "Size of stored results.", byteBuckets())
+	m.resultBytes = r.histogram(MetricResultBytes, "Size of stored results and remembered errors.", byteBuckets())
 }
 
 // describe sets the gauges that tell an operation's settings. The last operation

@@ -12,6 +12,7 @@ const (
 	SpanRenew      = "guard.renew"
 	SpanReplace    = "guard.replace"
 	SpanRelease    = "guard.release"
+	SpanRecover    = "guard.recover"
 )
 
 // Keys of the span attributes. The package comment lists their types and values.
@@ -63,6 +64,7 @@ const (
 	MetricLeasesLost       = "onceguard_leases_lost_total"
 	MetricTakeovers        = "onceguard_takeovers_total"
 	MetricStaleResults     = "onceguard_stale_results_total"
+	MetricHolds            = "onceguard_holds_total"
 	MetricUnstoredResults  = "onceguard_unstored_results_total"
 	MetricResultBytes      = "onceguard_result_bytes"
 	MetricLogLinesDropped  = "onceguard_log_lines_dropped_total"

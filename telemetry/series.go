@@ -13,7 +13,7 @@ import (
 // SeriesPerOperation is how many series one operation adds to a scrape, with
 // every bucket of its classic histograms counted. The number is there from the
 // moment the operation is made and does not grow, whatever keys and errors come.
-const SeriesPerOperation = 232
+const SeriesPerOperation = 258
 
 // series are the metrics of one operation, bound once: nothing is looked up by
 // label values while calls run.
@@ -22,11 +22,12 @@ type series struct {
 	storageErrors counters[storageFault]
 	unguarded     counters[string]
 	unstored      counters[string]
+	holds         counters[string]
 	renewals      counters[string]
 
 	hits, collisions, lost, stale prometheus.Counter
 	linesDropped                  prometheus.Counter
-	takeovers                     map[bool]prometheus.Counter // by dispatched
+	takeovers                     map[bool]prometheus.Counter // by whether there is evidence
 	held, waiters                 prometheus.Gauge
 	ages                          *leaseAge
 	phases                        [numPhases]prometheus.Observer
@@ -60,6 +61,7 @@ func (m *metrics) bind(op guard.OperationInfo) *series {
 		storageErrors: bindFaults(m.storageErrors, name),
 		unguarded:     bindAll(m.unguarded, name, unguardedReasons()),
 		unstored:      bindAll(m.unstored, name, unstoredReasons()),
+		holds:         bindAll(m.holds, name, heldReasons()),
 		renewals:      bindAll(m.renewals, name, renewalResults()),
 		hits:          m.hits.WithLabelValues(name),
 		collisions:    m.collisions.WithLabelValues(name),
@@ -127,11 +129,13 @@ func (s *series) event(c *call, e guard.Event) {
 		s.unguarded.inc(e.Reason)
 	case guard.EventUnstored:
 		s.unstored.inc(e.Reason)
+	case guard.EventHeld:
+		s.holds.inc(e.Reason)
 	case guard.EventStorageError:
 		s.storageErrors.inc(storageFault{e.Phase, knownClass(e.Class)})
 	case guard.EventActionEnded:
 		s.actionEnded(e, c.spanContext)
-	case guard.EventMismatch: // the outcome counts it
+	case guard.EventMismatch, guard.EventUnknown: // the outcome counts it
 	}
 }
 
@@ -139,7 +143,7 @@ func (s *series) acquired(c *call, e guard.Event) {
 	s.held.Inc()
 	s.ages.add(&c.lease)
 	if e.Record != nil && e.Record.TookOver != nil {
-		s.takeovers[false].Inc()
+		s.takeovers[evidence(e.Record) != nil].Inc()
 	}
 }
 
@@ -172,7 +176,8 @@ func (s *series) phaseEnded(p *phase, end guard.PhaseEnd) {
 		s.renewed(p, end)
 	case guard.PhaseReplace:
 		s.replaced(end, c.spanContext)
-	case guard.PhaseRelease, guard.PhaseLoad, guard.PhaseNotify, guard.PhaseErase:
+	case guard.PhaseRelease, guard.PhaseRecover, guard.PhaseLoad, guard.PhaseNotify: // timed only, or part of a wait
+	case guard.PhaseErase, guard.PhaseResolve, guard.PhaseList: // no part of a call
 	}
 }
 
@@ -191,8 +196,12 @@ func (s *series) renewed(p *phase, end guard.PhaseEnd) {
 	observe(s.remaining, max(0, 1-used.Seconds()/s.lease.Seconds()), p.call.spanContext)
 }
 
+// replaced counts the bytes of what was stored: a hold stores nothing.
 func (s *series) replaced(end guard.PhaseEnd, sc trace.SpanContext) {
-	if end.Err == nil && end.Result != string(guard.ReplaceStale) && end.Record != nil {
+	if end.Err != nil || end.Record == nil || end.Record.Status == guard.StatusHeld {
+		return
+	}
+	if end.Result == string(guard.ReplaceStored) || end.Result == string(guard.ReplaceRestored) {
 		observe(s.resultBytes, float64(len(end.Record.Result)), sc)
 	}
 }

@@ -146,8 +146,10 @@ func spanName(p guard.Phase) string {
 		return SpanReplace
 	case guard.PhaseRelease:
 		return SpanRelease
+	case guard.PhaseRecover:
+		return SpanRecover
 	case guard.PhaseLoad, guard.PhaseNotify: // part of a wait
-	case guard.PhaseErase: // no part of a call
+	case guard.PhaseErase, guard.PhaseResolve, guard.PhaseList: // no part of a call
 	}
 	return "guard." + string(p)
 }

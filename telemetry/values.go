@@ -10,11 +10,12 @@ import (
 // test reads guard's source for constants that are missing here.
 
 // numPhases is the number of phases that have a duration and a span.
-const numPhases = 5
+const numPhases = 6
 
 func timedPhases() [numPhases]guard.Phase {
 	return [numPhases]guard.Phase{
 		guard.PhaseReserve, guard.PhaseWait, guard.PhaseRenew, guard.PhaseReplace, guard.PhaseRelease,
+		guard.PhaseRecover,
 	}
 }
 
@@ -38,6 +39,13 @@ func unguardedReasons() []string {
 
 func unstoredReasons() []string {
 	return []string{guard.ReasonTooLarge, guard.ReasonEncoding, guard.ReasonStorage}
+}
+
+func heldReasons() []string {
+	return []string{
+		guard.ReasonPolicy, guard.ReasonDispatched, guard.ReasonUnwound, guard.ReasonUnstored,
+		guard.ReasonCannotTell, guard.ReasonAbandoned,
+	}
 }
 
 // renewalError is the result of a renewal that the store did not answer.

@@ -72,12 +72,14 @@ func texts[S ~string](values ...S) []string {
 func TestValues_EveryConstantOfGuardHasItsSeries(t *testing.T) {
 	t.Parallel()
 	timed := timedPhases()
+	outsideCalls := texts(guard.PhaseErase, guard.PhaseResolve, guard.PhaseList)
+	lostReasons := []string{guard.ReasonTaken, guard.ReasonExpired, guard.ReasonMaxHold} // on the span only
 	for prefix, known := range map[string][]string{
 		"Outcome": texts(guard.Outcomes()...),
 		"Class":   texts(guard.ErrorClasses()...),
-		"Phase":   append(append(texts(timed[:]...), texts(storagePhases()...)...), string(guard.PhaseErase)), // erase is no part of a call
+		"Phase":   slices.Concat(texts(timed[:]...), texts(storagePhases()...), outsideCalls),
 		"Renew":   renewalResults(),
-		"Reason":  append(append(unguardedReasons(), unstoredReasons()...), guard.ReasonTaken, guard.ReasonExpired, guard.ReasonMaxHold),
+		"Reason":  slices.Concat(unguardedReasons(), unstoredReasons(), heldReasons(), lostReasons),
 	} {
 		for _, value := range guardConstants(t, prefix) {
 			if !slices.Contains(known, value) {
