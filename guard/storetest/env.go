@@ -208,6 +208,13 @@ func (e *env) until(what string, done func() bool) {
 func (e *env) lost(lease time.Duration) guard.Record {
 	e.Helper()
 	rec := e.acquired(e.reserveFor(newOwner(), lease))
+	e.lose()
+	return rec
+}
+
+// lose is what becomes of the record that was just written, see lost.
+func (e *env) lose() {
+	e.Helper()
 	if e.harness.Lose != nil {
 		e.harness.Lose(e.T, e.store, e.key)
 	} else {
@@ -216,7 +223,6 @@ func (e *env) lost(lease time.Duration) guard.Record {
 	if e.load().Found {
 		e.Fatal("the harness did not lose the record")
 	}
-	return rec
 }
 
 // same compares everything in two records.
@@ -234,6 +240,10 @@ func (e *env) same(got, want guard.Record) {
 		e.Errorf("result of %d bytes differs from the wanted %d bytes", len(got.Result), len(want.Result))
 	}
 	e.samePrevious(got.TookOver, want.TookOver)
+	e.sameDispatch(got.Dispatch, want.Dispatch)
+	if (got.Resolved == nil) != (want.Resolved == nil) || (got.Resolved != nil && *got.Resolved != *want.Resolved) {
+		e.Errorf("resolved by %+v, want %+v", got.Resolved, want.Resolved)
+	}
 }
 
 // sameAcquisition compares what stays through the life of an acquisition.

@@ -70,8 +70,13 @@ func (e *env) together(n int, do func(i int)) {
 
 func (e *env) exactlyOneAcquires() guard.Record {
 	e.Helper()
+	return e.exactlyOne(func() guard.ReserveReply { return e.reserve(newOwner()) })
+}
+
+func (e *env) exactlyOne(reserve func() guard.ReserveReply) guard.Record {
+	e.Helper()
 	replies := make([]guard.ReserveReply, crowd)
-	e.together(crowd, func(i int) { replies[i] = e.reserve(newOwner()) })
+	e.together(crowd, func(i int) { replies[i] = reserve() })
 	var won []guard.Record
 	for _, reply := range replies {
 		if reply.Acquired {
