@@ -36,32 +36,40 @@
 //	onceguard.outcome           string   call; one of guard.Outcomes
 //	onceguard.fence             int      call; of the record whose result it has, absent without one
 //	onceguard.attempt           int      call; of the same record
-//	onceguard.takeover          bool     call; true if it took the key from an owner whose lease ran out
+//	onceguard.takeover          bool     call; true if it took the key from an owner that is gone
+//	onceguard.dispatched        bool     call; true if it took the key although an effect may have happened
 //	onceguard.lost_reason       string   call; present if its lease was lost: taken, expired, max_hold
 //	onceguard.stale             bool     call; true if its result was refused: evidence of a double run
 //	onceguard.unguarded_reason  string   call; present if the action ran without a reservation
 //	onceguard.unstored_reason   string   call; present if its result was not stored
-//	onceguard.phase.result      string   phases; what the store replied, for wait the outcome
+//	onceguard.held_reason       string   call; present if the key is held since: one of guard's reasons
+//	onceguard.phase.result      string   phases; what the store replied, for wait the outcome, for
+//	                                     recover found, not_found or cannot_tell
 //	error.type                  string   call, phases
 //
-// error.type of a call is in_progress, mismatch, invalid_key, invalid_input,
-// nested_call, draining, canceled, deadline_exceeded, unwound (a panic or Goexit),
-// the class of a storage error, or the Go type of the action's error. Of a phase
-// it is the class.
+// error.type of a call is in_progress, mismatch, outcome_unknown, invalid_key,
+// invalid_input, nested_call, draining, canceled, deadline_exceeded, unwound (a panic
+// or Goexit), the class of a storage error, or the Go type of the action's error, also
+// of one that is remembered. Of a phase it is the class, and of a recovery canceled,
+// deadline_exceeded or the Go type of the hook's error.
 //
 // The status of a call's span is Error when the call returned an error to its
 // caller, except when the caller itself canceled before the action began, or when
 // the action left its result to a later completion (outcome pending). A
-// replay, a wait and an absorbed storage error are no errors. Phase spans have no
+// result that is replayed or recovered, a wait and an absorbed storage error are no
+// errors; a remembered error is one. Phase spans have no
 // status: a failed phase that was absorbed has error.type only.
 //
 // Links lead to the trace in the record that a call met, with onceguard.link:
 //
-//	waited_for  on guard.wait   held the key
-//	in_flight   on the call     held the key, and this call did not wait
-//	replayed    on the call     made the result that is returned
-//	mismatched  on the call     used the key with another input
-//	took_over   on the call     had the key until its lease ran out
+//	waited_for  on guard.wait     held the key
+//	in_flight   on the call       held the key, and this call did not wait
+//	replayed    on the call       made the result, or the remembered error, that is returned
+//	mismatched  on the call       used the key with another input
+//	took_over   on the call       had the key until its lease ran out, or the key was held
+//	dispatched  on the call       may have had the effect; if that is not who had the key last
+//	            on guard.recover  may have had the effect that the hook asks about
+//	unknown     on the call       may have had the effect, so that this call did not run
 //
 // # Metrics
 //

@@ -13,6 +13,7 @@ import (
 const (
 	errorInProgress   = "in_progress"
 	errorMismatch     = "mismatch"
+	errorUnknown      = "outcome_unknown"
 	errorInvalidKey   = "invalid_key"
 	errorInvalidInput = "invalid_input"
 	errorCanceled     = "canceled"
@@ -23,7 +24,8 @@ const (
 )
 
 // callErrorType names the kind of error that a caller gets, never its text: for
-// our own errors a word, for the store's their class, for the action's the Go type.
+// our own errors a word, for the store's their class, for the action's, remembered or
+// not, the Go type.
 func callErrorType(end guard.CallEnd) string {
 	switch end.Outcome {
 	case guard.OutcomeRefused:
@@ -36,7 +38,11 @@ func callErrorType(end guard.CallEnd) string {
 		return invalidErrorType(end.Err)
 	case guard.OutcomeCanceled:
 		return contextErrorType(end.Err)
-	case guard.OutcomeFailed, guard.OutcomeUnguarded, guard.OutcomeExecuted, guard.OutcomeReplayed,
+	case guard.OutcomeUnknown:
+		return errorUnknown
+	case guard.OutcomeReplayed:
+		return replayedErrorType(end.Err)
+	case guard.OutcomeFailed, guard.OutcomeUnguarded, guard.OutcomeExecuted, guard.OutcomeRecovered,
 		guard.OutcomePending:
 		// What the action returned.
 	}
@@ -66,6 +72,14 @@ func invalidErrorType(err error) string {
 	}
 }
 
+// replayedErrorType names what the action failed with when it ran.
+func replayedErrorType(err error) string {
+	if remembered, ok := errors.AsType[*guard.RememberedError](err); ok && remembered.Err != nil {
+		return typeName(remembered.Err)
+	}
+	return typeName(err)
+}
+
 func contextErrorType(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -85,6 +99,8 @@ func actionErrorType(err error) string {
 	return typeName(err)
 }
 
+// phaseErrorType is the class of a store's error. One that has none is the caller's
+// own, or the recovery hook's.
 func phaseErrorType(end guard.PhaseEnd) string {
 	if end.Class == "" {
 		return contextErrorType(end.Err)

@@ -25,10 +25,12 @@ const (
 	AttrFence           = "onceguard.fence"
 	AttrAttempt         = "onceguard.attempt"
 	AttrTakeover        = "onceguard.takeover"
+	AttrDispatched      = "onceguard.dispatched"
 	AttrStale           = "onceguard.stale"
 	AttrLostReason      = "onceguard.lost_reason"
 	AttrUnguardedReason = "onceguard.unguarded_reason"
 	AttrUnstoredReason  = "onceguard.unstored_reason"
+	AttrHeldReason      = "onceguard.held_reason"
 	AttrPhaseResult     = "onceguard.phase.result"
 	AttrErrorType       = "error.type"
 	// AttrLink is an attribute of a link. It says what the linked call is to this
@@ -40,9 +42,11 @@ const (
 const (
 	LinkWaitedFor  = "waited_for" // it held the key that this call waited for
 	LinkInFlight   = "in_flight"  // it held the key, and this call did not wait
-	LinkReplayed   = "replayed"   // its result was returned
+	LinkReplayed   = "replayed"   // its result, or its error that is remembered, was returned
 	LinkMismatched = "mismatched" // it used the key with another input
-	LinkTookOver   = "took_over"  // its lease ran out and this call took the key
+	LinkTookOver   = "took_over"  // it is gone and this call took the key
+	LinkDispatched = "dispatched" // it may have had the effect, and this call took the key
+	LinkUnknown    = "unknown"    // it may have had the effect, and this call did not run
 )
 
 // Names of the metrics. The package comment lists their types and labels.

@@ -38,8 +38,9 @@ type call struct {
 	span        trace.Span // nil when there is nothing to record
 	spanContext trace.SpanContext
 
-	found  trace.SpanContext // the other owner's, from a collision on
-	waited bool              // and a wait span links to it
+	found   trace.SpanContext // the other owner's, from a collision on
+	waited  bool              // and a wait span links to it
+	earlier *guard.Dispatch   // what another owner may have done, by the record that this call acquired
 
 	fence     atomic.Int64 // once acquired, for the logs
 	leaseFrom atomic.Int64 // when the lease began, as elapsed time of the call
@@ -60,6 +61,7 @@ func (c *call) TraceParent() string { return formatTraceParent(c.spanContext) }
 func (c *call) Event(ctx context.Context, e guard.Event) {
 	if e.Kind == guard.EventAcquired && e.Record != nil {
 		c.fence.Store(e.Record.Fence)
+		c.learn(e.Record)
 	}
 	c.op.series.event(c, e)
 	c.traceEvent(e)
@@ -101,6 +103,9 @@ func (p *phase) phase() guard.Phase { return timedPhases()[p.index] }
 
 // End implements [guard.PhaseObserver].
 func (p *phase) End(end guard.PhaseEnd) {
+	if p.phase() == guard.PhaseRecover {
+		p.call.learn(end.Record)
+	}
 	p.call.op.series.phaseEnded(p, end)
 	p.endSpan(end)
 	p.busy.Store(false)

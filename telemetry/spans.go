@@ -52,6 +52,8 @@ func (c *call) traceEvent(e guard.Event) {
 		link(c.span, ownerOf(e.Record), LinkReplayed)
 	case guard.EventCollision:
 		c.found = ownerOf(e.Record)
+	case guard.EventUnknown:
+		link(c.span, suspectOf(e.Record), LinkUnknown)
 	case guard.EventMismatch:
 		link(c.span, ownerOf(e.Record), LinkMismatched)
 	case guard.EventLost:
@@ -62,6 +64,8 @@ func (c *call) traceEvent(e guard.Event) {
 		c.span.SetAttributes(attribute.String(AttrUnguardedReason, e.Reason))
 	case guard.EventUnstored:
 		c.span.SetAttributes(attribute.String(AttrUnstoredReason, e.Reason))
+	case guard.EventHeld:
+		c.span.SetAttributes(attribute.String(AttrHeldReason, e.Reason))
 	case guard.EventEnded, guard.EventStorageError, guard.EventActionEnded: // phases and the outcome tell
 	}
 }
@@ -71,7 +75,15 @@ func (c *call) tookOver(e guard.Event) {
 		return
 	}
 	c.span.SetAttributes(attribute.Bool(AttrTakeover, true))
-	link(c.span, parseTraceParent(e.Record.TookOver.Owner.TraceParent), LinkTookOver)
+	last := parseTraceParent(e.Record.TookOver.Owner.TraceParent)
+	link(c.span, last, LinkTookOver)
+	if c.earlier == nil {
+		return
+	}
+	c.span.SetAttributes(attribute.Bool(AttrDispatched, true))
+	if first := c.earlierTrace(); !first.Equal(last) {
+		link(c.span, first, LinkDispatched)
+	}
 }
 
 func (c *call) endSpan(end guard.CallEnd) {
@@ -125,6 +137,9 @@ func (p *phase) endSpan(end guard.PhaseEnd) {
 	defer p.span.End()
 	if last := ownerOf(end.Record); p.phase() == guard.PhaseWait && !last.Equal(p.call.found) {
 		link(p.span, last, LinkWaitedFor) // the key went from one owner to another meanwhile
+	}
+	if p.phase() == guard.PhaseRecover {
+		link(p.span, p.call.earlierTrace(), LinkDispatched)
 	}
 	if end.Result != "" {
 		p.span.SetAttributes(attribute.String(AttrPhaseResult, end.Result))
