@@ -30,7 +30,7 @@ type WatchRequest struct {
 // [Operation.Erase] needs it.
 type Eraser interface {
 	// Erase forgets the result, unless the record is a reservation whose lease runs or
-	// one that cannot be read. What stays for a lease is a tombstone with the owner's
+	// that was dispatched, a held one, or one that cannot be read. What stays for a lease is a tombstone with the owner's
 	// token and the fence alone, so that a late write of that owner does not bring the
 	// result back. A tombstone that is there already stays as it is.
 	Erase(ctx context.Context, req EraseRequest) (EraseReply, error)

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // acquire asks for the key and, when another owner has it, does what the
@@ -20,7 +21,7 @@ func (c *call) acquire(ctx context.Context) (Outcome, error) {
 		return outcome, err
 	}
 	if c.op.onInFlight == Refuse {
-		return c.refuse(reply)
+		return c.refuse(ctx, reply)
 	}
 	return c.wait(ctx, reply)
 }
@@ -38,8 +39,10 @@ func (c *call) judge(ctx context.Context, reply *ReserveReply) (outcome Outcome,
 		c.obs.event(ctx, Event{Kind: EventMismatch, Record: &rec})
 		return OutcomeMismatched, true, fmt.Errorf("onceguard: operation %q: %w: the action did not run; "+
 			"use one key for one input", c.op.name, ErrMismatch)
-	case rec.Status == StatusCompleted:
+	case rec.settled():
 		return c.replay(ctx, reply)
+	case rec.Status == StatusHeld:
+		return c.foundHeld(ctx, reply)
 	}
 	if rec.Status == StatusUnknown && (reply.Left <= 0 || reply.Left > c.op.lease) {
 		reply.Left = c.op.lease // nobody can read when it ends: look again a lease later
@@ -58,19 +61,48 @@ func (c *call) acquired(ctx context.Context, rec Record) (Outcome, error) {
 		return OutcomeCanceled, canceledError(ctx, c.op.name)
 	}
 	c.own, c.ran, c.unknown = rec, rec, false
+	c.recovering = rec.evidence()
 	c.obs.event(ctx, Event{Kind: EventAcquired, Record: &rec})
 	return OutcomeExecuted, nil
 }
 
-// replay returns a stored result, or does with one that cannot be decoded what
-// the operation's mode says.
+// foundHeld ends a call whose key is held, unless it is worth waiting until the
+// recovery hook may be asked: reply then says how long that is.
+func (c *call) foundHeld(ctx context.Context, reply *ReserveReply) (Outcome, bool, error) {
+	settles := c.settlesIn(reply.Record, reply.Left)
+	if c.op.recovers() && c.op.onInFlight == Wait {
+		reply.Left = settles
+		return "", false, nil
+	}
+	outcome, err := c.unknownOutcome(ctx, reply.Record, settles, nil)
+	return outcome, true, err
+}
+
+// settlesIn is how long it takes until the recovery hook may be asked about a held
+// record, by the store's clock, of which the time left of the record is a reading.
+func (c *call) settlesIn(rec Record, left time.Duration) time.Duration {
+	if !c.op.recovers() || rec.Status != StatusHeld {
+		return 0
+	}
+	now := rec.Until.Add(-left)
+	return max(rec.Updated.Add(c.op.settle).Sub(now), 0)
+}
+
+// unknownOutcome ends the call: nobody knows what happened.
+func (c *call) unknownOutcome(ctx context.Context, held Record, retryAfter time.Duration, cause error) (Outcome, error) {
+	c.obs.event(ctx, Event{Kind: EventUnknown, Record: &held})
+	return OutcomeUnknown, outcomeUnknown(c.op.name, held, retryAfter, cause)
+}
+
+// replay returns a stored result or remembered error, or does with one that cannot be
+// decoded what the operation's mode says.
 func (c *call) replay(ctx context.Context, reply *ReserveReply) (Outcome, bool, error) {
 	rec := reply.Record
-	err := c.decoded(rec)
+	remembered, err := c.decoded(rec)
 	if err == nil {
 		c.ran, c.executedAt = rec, rec.Updated
 		c.obs.event(ctx, Event{Kind: EventHit, Record: &rec})
-		return OutcomeReplayed, true, nil
+		return OutcomeReplayed, true, remembered
 	}
 	c.obs.event(ctx, Event{Kind: EventStorageError, Phase: PhaseLoad, Class: ClassEncoding, Err: err})
 	if c.op.onUnreadable == Refuse || c.request.Unreadable != nil {
@@ -79,12 +111,25 @@ func (c *call) replay(ctx context.Context, reply *ReserveReply) (Outcome, bool, 
 	return c.heal(ctx, reply)
 }
 
-// decoded sets the value to a stored result.
-func (c *call) decoded(rec Record) error {
-	if rec.Encoding != c.op.encoding() {
-		return fmt.Errorf("the result was stored as %q, this operation reads %q", rec.Encoding, c.op.encoding())
+// decoded sets the value to a stored result, or returns the error that was
+// remembered.
+func (c *call) decoded(rec Record) (remembered, err error) {
+	want := c.op.encoding()
+	if rec.Status == StatusFailed {
+		want = c.op.errorEncoding()
 	}
-	return safely(func() error { return c.decode(rec.Result) })
+	switch {
+	case rec.Encoding != want:
+		return nil, fmt.Errorf("the result was stored as %q, this operation reads %q", rec.Encoding, want)
+	case rec.Status == StatusCompleted:
+		return nil, safely(func() error { return c.decode(rec.Result) })
+	}
+	again := &RememberedError{Operation: c.op.name, At: rec.Updated, Fence: rec.Fence}
+	err = safely(func() (err error) {
+		again.Err, err = c.op.openError(c.key, rec.Result)
+		return err
+	})
+	return again, err
 }
 
 // heal takes the key from a record that cannot be decoded, on the condition that
@@ -105,7 +150,10 @@ func (c *call) heal(ctx context.Context, reply *ReserveReply) (Outcome, bool, er
 }
 
 // refuse tells the caller who has the key.
-func (c *call) refuse(reply ReserveReply) (Outcome, error) {
+func (c *call) refuse(ctx context.Context, reply ReserveReply) (Outcome, error) {
+	if reply.Record.Status == StatusHeld {
+		return c.unknownOutcome(ctx, reply.Record, reply.Left, nil)
+	}
 	return OutcomeRefused, inProgress(c.op.name, reply.Record, reply.Left)
 }
 

@@ -11,10 +11,11 @@ import (
 type call struct {
 	op     *operation
 	key    Key
-	stored Key                         // the key as the store sees it
-	action func(context.Context) error // runs the user's action and keeps its value
-	encode func() ([]byte, error)      // of that value
-	decode func(data []byte) error     // sets the value
+	stored Key                                     // the key as the store sees it
+	action func(context.Context) error             // runs the user's action and keeps its value
+	encode func() ([]byte, error)                  // of that value
+	decode func(data []byte) error                 // sets the value
+	ask    func(context.Context, Evidence) finding // the recovery hook, nil if there is none
 	obs    observed
 	waitTo time.Time // the wait bound
 
@@ -30,6 +31,7 @@ type call struct {
 	executedAt time.Time
 	stale      bool
 	kept       bool     // the key stays reserved for a later completion
+	recovering bool     // the key was taken over and nobody knows yet what its last owner did
 	around     *running // the action that this call is part of
 }
 
@@ -115,6 +117,10 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 		Lease:     c.op.lease,
 		Retention: c.op.retention,
 	}
+	if c.op.holds() {
+		c.request.Dispatched, c.request.Recovers = c.op.dispatchesAtOnce(), c.op.recovers()
+		c.request.Settle, c.request.HoldRetention = c.op.settle, c.op.holdRetention
+	}
 	var err error
 	if c.request.Fingerprint, err = config.fingerprinted(); err != nil {
 		return fmt.Errorf("onceguard: operation %q: %w", c.op.name, err)
@@ -144,7 +150,7 @@ func (c *call) abandonUnknown(ctx context.Context) {
 	go func() {
 		defer c.op.guard.calls.leave()
 		defer close(released)
-		c.release(ctx)
+		_ = c.release(ctx) // counted already; the lease ends by itself
 	}()
 	limit := time.NewTimer(time.Until(c.sent.Add(c.op.storeTimeout)))
 	defer limit.Stop()

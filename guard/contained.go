@@ -34,6 +34,15 @@ func (s containedStore) Load(ctx context.Context, req LoadRequest) (reply LoadRe
 	return s.Store.Load(ctx, req)
 }
 
+func (s containedStore) Hold(ctx context.Context, req HoldRequest) (reply HoldReply, err error) {
+	holder, ok := s.Store.(Holder)
+	if !ok {
+		return reply, fmt.Errorf("the store %s cannot hold a key", storeName(s.Store))
+	}
+	defer recovered(&err)
+	return holder.Hold(ctx, req)
+}
+
 // recovered is deferred itself, so that its recover counts.
 func recovered(err *error) {
 	if p := recover(); p != nil {

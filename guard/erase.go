@@ -8,9 +8,10 @@ import (
 
 // Erase drops the result that is stored under a key, for data that must be
 // forgotten. The next call with the key runs the action. It never frees a key that
-// an owner holds: that is an [InProgressError]. A key without a record is no error.
+// an owner holds: that is an [InProgressError]; nor one whose outcome nobody knows: resolve
+// it first. A key without a record is no error.
 //
-// Its errors are [ErrInvalidKey], [ErrInProgress], [ErrStorage], the context's, or
+// Its errors are [ErrInvalidKey], [ErrInProgress], [ErrOutcomeUnknown], [ErrStorage], the context's, or
 // one that says that the store lacks the ability, see [Eraser].
 func (o *Operation[T]) Erase(ctx context.Context, key string) error {
 	if o == nil || o.op == nil || ctx == nil {
@@ -35,6 +36,9 @@ func (op *operation) erase(ctx context.Context, key Key) error {
 	}
 	if err != nil {
 		return &StorageError{Operation: op.name, Phase: PhaseErase, Class: Classify(err), Err: err}
+	}
+	if rec := reply.Record; !reply.Erased && (rec.Status == StatusHeld || rec.Dispatch != nil && reply.Left == 0) {
+		return outcomeUnknown(op.name, rec, 0, nil)
 	}
 	if !reply.Erased {
 		return inProgress(op.name, reply.Record, reply.Left)

@@ -79,7 +79,10 @@ type OutcomeUnknownError struct {
 	Since       time.Time
 	Owner       string // the label of who did
 	TraceParent string // W3C trace context of its call
-	Err         error  // why the recovery hook could not tell; nil if it was not asked
+	// RetryAfter is when a later call will ask the recovery hook, which it is too early
+	// for now. It is 0 if there is no hook, or if it was asked.
+	RetryAfter time.Duration
+	Err        error // why the recovery hook could not tell; nil if it was not asked
 }
 
 func (e *OutcomeUnknownError) Error() string {
@@ -98,10 +101,10 @@ func (e *OutcomeUnknownError) Is(target error) bool { return target == ErrOutcom
 // Unwrap returns the recovery hook's error.
 func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
 
-func outcomeUnknown(operation string, held Record, cause error) *OutcomeUnknownError {
+func outcomeUnknown(operation string, held Record, retryAfter time.Duration, cause error) *OutcomeUnknownError {
 	e := &OutcomeUnknownError{
 		Operation: operation, Fence: held.Fence, Since: held.Created,
-		Owner: held.Owner.Label, TraceParent: held.Owner.TraceParent, Err: cause,
+		Owner: held.Owner.Label, TraceParent: held.Owner.TraceParent, RetryAfter: retryAfter, Err: cause,
 	}
 	if d := held.Dispatch; d != nil {
 		e.Since, e.Owner, e.TraceParent = d.At, d.Owner.Label, d.Owner.TraceParent

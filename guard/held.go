@@ -28,7 +28,8 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 type running struct {
 	guard  *Guard
 	key    Key
-	lease  *Lease // nil when it runs unguarded
+	lease  *Lease     // nil when it runs unguarded
+	held   *heldLease // as lease
 	around *running
 	ended  atomic.Bool // the action has come back: its context says nothing any more
 }
@@ -68,6 +69,16 @@ func LeaseFromContext(ctx context.Context) (*Lease, bool) {
 		return r.lease, true
 	}
 	return nil, false
+}
+
+// FenceFromContext returns the fencing token of the action, or recovery hook, whose
+// context this is: [Lease.Fence] of [LeaseFromContext].
+func FenceFromContext(ctx context.Context) (fence int64, ok bool) {
+	lease, ok := LeaseFromContext(ctx)
+	if !ok {
+		return 0, false
+	}
+	return lease.Fence(), true
 }
 
 // calls counts the calls of a guard that have begun, so that Drain can wait for

@@ -18,6 +18,9 @@ type heldLease struct {
 	lost     sync.Once                 // reported
 	lease    *Lease                    // what the action sees of it
 	cancel   context.CancelCauseFunc   // of the action's context
+	want     mark                      // what the next renewal writes beside the lease
+	marks    chan marking              // asks for a renewal at once; nil if the operation holds nothing
+	at       atomic.Int32              // how far the dispatch is: one of the dispatch constants
 	stopping chan struct{}
 	done     chan struct{}
 }
@@ -30,6 +33,12 @@ func (c *call) hold(ctx context.Context) (context.Context, *heldLease) {
 		stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	h.lastOK.Store(&h.since)
+	if c.op.holds() {
+		h.marks = make(chan marking)
+	}
+	if c.own.Dispatch != nil {
+		h.at.Store(isDispatched)
+	}
 	actionCtx := ctx
 	if c.op.cancelOnLost {
 		actionCtx, h.cancel = context.WithCancelCause(ctx)
@@ -75,27 +84,43 @@ func (h *heldLease) loop(ctx context.Context, next time.Time) {
 }
 
 func (h *heldLease) renewals(ctx context.Context, next time.Time) {
-	for h.sleepUntil(next) {
+	for {
+		asked, ok := h.sleepUntil(next)
+		if !ok {
+			return
+		}
 		if h.hangs() {
-			if h.sleepUntil(h.end()) {
+			if _, ok := h.sleepUntil(h.end()); ok {
 				h.report(ctx, ReasonMaxHold)
 			}
 			return
 		}
-		sent := time.Now()
-		reply, err := h.c.renew(ctx, h.own, h.c.op.lease, h.limit(sent))
-		switch {
-		case err != nil:
-			next = h.failed(ctx, sent)
-		case reply.Status == RenewLost:
-			h.report(ctx, ReasonTaken)
+		if next, ok = h.renewal(ctx, asked); !ok {
 			return
-		default:
-			h.own.Until, h.retry = reply.Until, 0
-			h.lastOK.Store(&sent)
-			next = sent.Add(h.third())
 		}
 	}
+}
+
+// renewal renews once, with the marks that are wanted, and says when the next one is
+// due. It returns false when the lease is lost.
+func (h *heldLease) renewal(ctx context.Context, asked marking) (next time.Time, goOn bool) {
+	err := ErrActionUnwound // of an observer that exits the goroutine
+	defer func() { asked.answer(err) }()
+	h.want = h.want.and(asked.mark)
+	sent := time.Now()
+	reply, err := h.c.renew(ctx, h.own, h.c.op.lease, h.limit(sent), h.want)
+	switch {
+	case err != nil:
+		return h.failed(ctx, sent), true
+	case reply.Status == RenewLost:
+		err = ErrLeaseLost
+		h.report(ctx, ReasonTaken)
+		return next, false
+	}
+	h.own.Until, h.retry = reply.Until, 0
+	h.marked(reply.Until)
+	h.lastOK.Store(&sent)
+	return sent.Add(h.third()), true
 }
 
 // limit is the time limit of a renewal: that of the store, but no longer than the
@@ -153,19 +178,21 @@ func (h *heldLease) report(ctx context.Context, reason string) {
 	})
 }
 
-// sleepUntil returns false when the renewals are to end.
-func (h *heldLease) sleepUntil(t time.Time) bool {
+// sleepUntil returns early when a renewal is asked for, and false when the renewals
+// are to end.
+func (h *heldLease) sleepUntil(t time.Time) (asked marking, goOn bool) {
 	timer := time.NewTimer(time.Until(t))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case asked = <-h.marks:
 	case <-h.stopping:
-		return false
+		return asked, false
 	}
 	select {
 	case <-h.stopping:
-		return false
+		return asked, false
 	default:
-		return true
+		return asked, true
 	}
 }

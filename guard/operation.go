@@ -10,13 +10,16 @@ import (
 
 // Operation guards one kind of effect with results of type T. It is made once,
 // at start-up, and used by many goroutines.
-type Operation[T any] struct{ op *operation }
+type Operation[T any] struct {
+	op      *operation
+	recover RecoveryFunc[T] // nil: no hook
+}
 
 // operation is the part of an Operation that does not depend on its type.
 type operation struct {
 	name     string
 	guard    *Guard
-	store    Store // contained; abilities are those of guard.store
+	store    containedStore // abilities are those of guard.store, but for Hold
 	label    string
 	observer OperationObserver
 	settings
@@ -32,7 +35,11 @@ func NewOperation[T any](g *Guard, name string, opts ...OperationOption) (*Opera
 	if err != nil {
 		return nil, fmt.Errorf("onceguard: new operation %q: %w", name, err)
 	}
-	return &Operation[T]{op: op}, nil
+	made := &Operation[T]{op: op}
+	if hook, ok := op.recovery.(typedRecovery[T]); ok {
+		made.recover = hook.ask
+	}
+	return made, nil
 }
 
 func (g *Guard) operation(name string, opts []OperationOption, result any) (*operation, error) {
@@ -53,7 +60,11 @@ func (g *Guard) operation(name string, opts []OperationOption, result any) (*ope
 	if err := checkName(name, anOperationName); err != nil {
 		faults = append(faults, fmt.Errorf("name: %w", err))
 	}
-	faults = append(faults, op.resolve(), own.checkUseful(op.onInFlight))
+	faults = append(faults, op.resolve(), own.checkUseful(op.onInFlight),
+		op.checkProtection(g.store), op.checkHoldsUseful(own))
+	if op.recovers() {
+		faults = append(faults, op.recovery.fits(result))
+	}
 	if codec, ok := op.codec.(resultChecker); ok {
 		faults = append(faults, codec.CheckResult(result))
 	}
@@ -141,6 +152,12 @@ func (o *Operation[T]) DoResult(
 			result.Value = value
 			return nil
 		},
+	}
+	if o.recover != nil {
+		c.ask = func(ctx context.Context, lost Evidence) finding {
+			value, found, err := o.recover(ctx, lost)
+			return finding{set: func() { result.Value = value }, found: found, err: err}
+		}
 	}
 	end, err := c.do(ctx, opts)
 	result.How = end.Outcome

@@ -35,6 +35,10 @@ type option func(*settings)
 func (o option) applyGuard(c *guardConfig)  { o(&c.defaults) }
 func (o option) applyOperation(s *settings) { o(s) }
 
+type operationOption func(*settings)
+
+func (o operationOption) applyOperation(s *settings) { o(s) }
+
 type guardOption func(*guardConfig)
 
 func (o guardOption) applyGuard(c *guardConfig) { o(c) }
@@ -160,7 +164,7 @@ func OnInFlight(m InFlightMode) Option {
 // happen twice. A record of a newer schema version is not unreadable: it counts
 // as in flight.
 func OnUnreadable(m InFlightMode) Option {
-	return option(func(s *settings) { s.onUnreadable = m })
+	return option(func(s *settings) { s.onUnreadable, s.onUnreadableSet = m, true })
 }
 
 // WithMaxHold ends the renewals of an action that still runs after d: it hangs,

@@ -31,6 +31,9 @@ func (c *call) reserve(ctx context.Context) (ReserveReply, error) {
 		phase.end(c.failed(ctx, PhaseReserve, err))
 		return ReserveReply{}, err
 	}
+	if reply.Held {
+		c.obs.event(ctx, Event{Kind: EventHeld, Reason: ReasonAbandoned, Record: &reply.Record})
+	}
 	result := "acquired"
 	if !reply.Acquired {
 		result = string(reply.Record.Status)
@@ -49,12 +52,16 @@ func (c *call) load(ctx context.Context) (LoadReply, error) {
 	return reply, err
 }
 
-func (c *call) renew(ctx context.Context, own Record, lease, limit time.Duration) (RenewReply, error) {
+// mark is what a renewal is to write beside the lease.
+type mark struct{ dispatched, nothingFound bool }
+
+func (c *call) renew(ctx context.Context, own Record, lease, limit time.Duration, as mark) (RenewReply, error) {
 	ctx, phase := c.obs.phase(ctx, PhaseRenew)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	reply, err := c.op.store.Renew(bounded, RenewRequest{
 		Key: c.stored, Record: own, Lease: lease, Retention: c.op.retention,
+		Dispatched: as.dispatched, NothingFound: as.nothingFound, HoldRetention: c.request.HoldRetention,
 	})
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseRenew, err))
@@ -64,14 +71,19 @@ func (c *call) renew(ctx context.Context, own Record, lease, limit time.Duration
 	return reply, nil
 }
 
-func (c *call) replace(ctx context.Context, result []byte) (ReplaceReply, error) {
+// replace stores a result, or an error that is to be remembered.
+func (c *call) replace(ctx context.Context, result []byte, failed bool) (ReplaceReply, error) {
 	ctx, phase := c.obs.phase(ctx, PhaseReplace)
 	bounded, cancel := c.after(ctx)
 	defer cancel()
-	reply, err := c.op.store.Replace(bounded, ReplaceRequest{
+	req := ReplaceRequest{
 		Key: c.stored, Record: c.own, Encoding: c.op.encoding(), Result: result,
 		Lease: c.op.lease, Retention: c.op.retention,
-	})
+	}
+	if failed {
+		req.Failed, req.Encoding, req.Retention = true, c.op.errorEncoding(), c.op.failureRetention
+	}
+	reply, err := c.op.store.Replace(bounded, req)
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseReplace, err))
 		return reply, err
@@ -82,7 +94,26 @@ func (c *call) replace(ctx context.Context, result []byte) (ReplaceReply, error)
 	return reply, nil
 }
 
-func (c *call) release(ctx context.Context) {
+// keepHeld makes the key held.
+func (c *call) keepHeld(ctx context.Context, reason string) error {
+	ctx, phase := c.obs.phase(ctx, PhaseReplace)
+	bounded, cancel := c.after(ctx)
+	defer cancel()
+	reply, err := c.op.store.Hold(bounded, HoldRequest{
+		Key: c.stored, Record: c.own, Lease: c.op.lease, Retention: c.op.holdRetention,
+	})
+	if err != nil {
+		phase.end(c.failed(ctx, PhaseReplace, err))
+		return err
+	}
+	phase.end(PhaseEnd{Result: string(reply.Status), Record: &c.own})
+	if reply.Status != HoldRefused {
+		c.obs.event(ctx, Event{Kind: EventHeld, Reason: reason, Record: &c.own})
+	}
+	return nil
+}
+
+func (c *call) release(ctx context.Context) error {
 	own := c.own
 	ctx, phase := c.obs.phase(ctx, PhaseRelease)
 	bounded, cancel := c.after(ctx)
@@ -90,13 +121,18 @@ func (c *call) release(ctx context.Context) {
 	reply, err := c.op.store.Release(bounded, ReleaseRequest{Key: c.stored, Record: own, Lease: c.op.lease})
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseRelease, err))
-		return
+		return err
 	}
 	result := "released"
-	if !reply.Released {
+	switch {
+	case reply.Held:
+		result = "held"
+		c.obs.event(ctx, Event{Kind: EventHeld, Reason: ReasonCannotTell, Record: &own})
+	case !reply.Released:
 		result = "not_ours"
 	}
 	phase.end(PhaseEnd{Result: result, Record: &own})
+	return nil
 }
 
 // failed counts a store call that failed and returns its end. A caller that

@@ -27,7 +27,7 @@ func (c *call) takeEarlier(ctx context.Context) {
 	if err != nil || loaded.Record.Status != StatusCompleted || c.request.Fingerprint.differs(loaded.Record.Fingerprint) {
 		return
 	}
-	if c.decoded(loaded.Record) == nil {
+	if _, err := c.decoded(loaded.Record); err == nil {
 		c.ran, c.executedAt = loaded.Record, loaded.Record.Updated
 	}
 }

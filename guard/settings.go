@@ -45,7 +45,16 @@ type settings struct {
 	keepReserved   func(error) (time.Duration, bool) // nil: every error releases
 	enabled        func() bool                       // nil: always
 
-	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet, keepReservedSet, enabledSet bool
+	// Of outcomes that nobody knows.
+
+	atMostOnce, markDispatch, payments                       bool
+	onFailure                                                FailurePolicy // nil: every error is undecided
+	recovery                                                 recovery      // nil: no hook
+	errorCodec                                               ErrorCodec
+	holdRetention, failureRetention, settle, recoveryTimeout time.Duration
+
+	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet, keepReservedSet, enabledSet, onUnreadableSet bool
+	onFailureSet, errorCodecSet, holdRetentionSet, failureRetentionSet, settleSet, recoveryTimeoutSet  bool
 }
 
 func defaultSettings() settings {
@@ -57,6 +66,8 @@ func defaultSettings() settings {
 		onStorageError: FailOpen,
 		onInFlight:     Wait,
 		onUnreadable:   Run,
+		errorCodec:     NamedErrors(nil),
+		holdRetention:  DefaultHoldRetention,
 	}
 }
 
@@ -68,6 +79,7 @@ func (s *settings) resolve() error {
 	if !s.waitBoundSet {
 		s.waitBound = s.lease
 	}
+	s.resolveHolds()
 	return s.validate()
 }
 
@@ -82,6 +94,7 @@ func (s *settings) validate() error {
 		oneOf("on storage error", s.onStorageError, FailOpen, FailClosed),
 		oneOf("on in flight", s.onInFlight, Wait, Refuse, Run),
 		oneOf("on unreadable", s.onUnreadable, Run, Refuse),
+		s.checkHolds(),
 	}
 	if s.maxHoldSet && s.maxHold <= 0 {
 		faults = append(faults, fmt.Errorf("max hold %s: must be positive; leave WithMaxHold out for no limit", s.maxHold))

@@ -94,7 +94,7 @@ func (w *waiter) look(ctx, phaseCtx context.Context) (Outcome, bool, error) {
 	}
 	w.see(reply)
 	if atBound {
-		outcome, err := w.c.refuse(reply)
+		outcome, err := w.c.refuse(ctx, reply)
 		return outcome, true, err
 	}
 	return "", false, nil
@@ -124,6 +124,8 @@ func (c *call) looksFree(loaded LoadReply) bool {
 		return true
 	case loaded.Record.Status == StatusUnknown:
 		return false
+	case loaded.Record.Status == StatusHeld:
+		return c.op.recovers() && c.settlesIn(loaded.Record, loaded.Left) == 0
 	case loaded.Left <= 0:
 		return true
 	default:

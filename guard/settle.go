@@ -1,0 +1,233 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How a call leaves its key when its action has ended, or its recovery hook.
+
+// settlement is what is to be written.
+type settlement struct {
+	how    way
+	data   []byte        // of a result or an error
+	reason string        // of a hold
+	length time.Duration // of a reservation that is kept
+}
+
+type way int
+
+const (
+	wayRelease way = iota
+	wayResult
+	wayError
+	wayHold
+	wayKeep
+)
+
+// settle decides how to leave the key, and does it. What the store answers does not
+// reach the caller: the effect has happened, or its failure is the caller's news. The lease is renewed
+// until a result is encoded, which may take its time, and no longer: no renewal lands
+// on top of what is written.
+func (c *call) settle(ctx context.Context, held *heldLease, actionErr error) {
+	if c.own.Owner.Token == "" {
+		return // the kill switch is off: nothing was asked of the store
+	}
+	// What is decided stands also when the code of a user exits the goroutine.
+	var s settlement
+	defer func() {
+		held.stop()
+		c.leave(ctx, held, s)
+	}()
+	dispatched := held.dispatched()
+	switch {
+	case c.recovering:
+		s = settlement{how: wayHold, reason: ReasonCannotTell}
+	case actionErr == nil:
+		s = notStored(dispatched, ReasonUnstored)
+		if data, ok := c.encoded(ctx, c.encode); ok {
+			s = settlement{how: wayResult, data: data}
+		}
+	case actionErr == ErrActionUnwound: //nolint:errorlint // a user's error that wraps it is the user's
+		s = notStored(dispatched, ReasonUnwound)
+	default:
+		s = notStored(dispatched, ReasonDispatched)
+		c.failure(ctx, &s, held, actionErr)
+	}
+}
+
+// notStored is how a key without a result is left: free, unless the effect may have
+// happened.
+func notStored(dispatched bool, reason string) settlement {
+	if dispatched {
+		return settlement{how: wayHold, reason: reason}
+	}
+	return settlement{how: wayRelease}
+}
+
+// failure decides about an error of the action.
+func (c *call) failure(ctx context.Context, s *settlement, held *heldLease, actionErr error) {
+	if length, later := c.later(actionErr); later {
+		*s = settlement{how: wayKeep, length: length}
+		return
+	}
+	switch c.disposition(actionErr, held.dispatched()) {
+	case Release:
+		*s = settlement{how: wayRelease}
+	case Hold:
+		*s = settlement{how: wayHold, reason: ReasonPolicy}
+	case Remember:
+		encode := func() ([]byte, error) { return c.op.sealError(c.key, actionErr) }
+		if data, ok := c.encoded(ctx, encode); ok {
+			*s = settlement{how: wayError, data: data}
+		}
+	case Undecided:
+		if held.unmarked() && errors.Is(actionErr, ErrNotDispatched) {
+			*s = settlement{how: wayRelease} // the action says that it did as it was told
+		}
+	}
+}
+
+// disposition asks the failure policy. One that panics knows nothing.
+func (c *call) disposition(actionErr error, dispatched bool) (d Disposition) {
+	if c.op.onFailure == nil {
+		return Undecided
+	}
+	defer contain()
+	return c.op.onFailure(actionErr, dispatched)
+}
+
+// later reports whether the operation says that the error means a later completion.
+func (c *call) later(actionErr error) (length time.Duration, later bool) {
+	if c.op.keepReserved == nil {
+		return 0, false
+	}
+	defer contain()
+	return c.op.keepReserved(actionErr)
+}
+
+// encoded returns the bytes of a result or an error, or tells why they cannot be
+// stored.
+func (c *call) encoded(ctx context.Context, encode func() ([]byte, error)) (data []byte, ok bool) {
+	err, reason := ErrActionUnwound, ReasonEncoding // stand when the encoding exits the goroutine
+	defer func() {
+		if err != nil {
+			c.obs.event(ctx, Event{Kind: EventUnstored, Reason: reason, Err: err})
+		}
+	}()
+	err = safely(func() (err error) {
+		data, err = encode()
+		return err
+	})
+	if err == nil && len(data) > c.op.maxResult {
+		err, reason = fmt.Errorf("result of %d bytes: over the limit of %d", len(data), c.op.maxResult), ReasonTooLarge
+	}
+	return data, err == nil
+}
+
+// leave writes what was decided. What the store does not take is tried again behind
+// the caller, if it matters that it is written.
+func (c *call) leave(ctx context.Context, held *heldLease, s settlement) {
+	if s.how == wayKeep {
+		c.keep(ctx, held, s.length)
+		return
+	}
+	err := c.write(ctx, s)
+	switch {
+	case err == nil:
+	case held != nil && (s.how != wayRelease || held.dispatched()):
+		c.writeBehind(ctx, s)
+	default:
+		c.notWritten(ctx, s, err)
+	}
+}
+
+// write asks the store once, and tells what it answered. It returns the store's
+// error.
+func (c *call) write(ctx context.Context, s settlement) error {
+	switch s.how {
+	case wayResult, wayError:
+		reply, err := c.replace(ctx, s.data, s.how == wayError)
+		if err == nil {
+			c.replaced(ctx, reply)
+		}
+		return err
+	case wayHold:
+		return c.keepHeld(ctx, s.reason)
+	case wayRelease, wayKeep:
+	}
+	if c.op.onInFlight == Run {
+		return nil // the mode never takes a key
+	}
+	return c.release(ctx)
+}
+
+// replaced tells what became of the result.
+func (c *call) replaced(ctx context.Context, reply ReplaceReply) {
+	switch {
+	case reply.Status != ReplaceStale:
+	case c.op.onInFlight == Run:
+		c.takeEarlier(ctx)
+	case c.own.Fence == 0 && c.request.Unreadable != nil:
+		// What is in the way is the result that could not be decoded.
+	default:
+		c.stale = true
+		c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
+	}
+}
+
+func (c *call) notWritten(ctx context.Context, s settlement, err error) {
+	if s.how != wayRelease {
+		c.obs.event(ctx, Event{Kind: EventUnstored, Reason: ReasonStorage, Err: err})
+	}
+}
+
+// writeBehind goes on trying to write what the store did not take, until the lease
+// runs out: then somebody else may run. The caller has its result and does not wait
+// for that; Drain does.
+func (c *call) writeBehind(ctx context.Context, s settlement) {
+	behind := *c // the caller reads its own
+	c.op.guard.calls.more()
+	go func() {
+		defer c.op.guard.calls.leave()
+		pause := c.op.storeTimeout / writeTries
+		for {
+			if time.Now().Add(pause).After(behind.leaseEnd) {
+				behind.notWritten(ctx, s, errLeaseOver)
+				return
+			}
+			<-time.After(pause)
+			pause = min(2*pause, c.op.storeTimeout)
+			if behind.write(ctx, s) == nil {
+				return
+			}
+		}
+	}()
+}
+
+// writeTries is how often the first pause between two tries goes into the store's
+// time limit.
+const writeTries = 16
+
+var errLeaseOver = errors.New("onceguard: the lease ran out before the store took the result")
+
+// keep leaves the key reserved for a later completion, by one last renewal. Nothing
+// is released even if that fails: the completion is still to come.
+func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) {
+	if c.op.onInFlight == Run {
+		c.kept = true // of nothing: the mode reserves nothing
+		return
+	}
+	reply, err := c.renew(ctx, c.own, min(max(length, c.op.lease), maxRetention), c.op.storeTimeout, mark{})
+	switch {
+	case err == nil && reply.Status != RenewLost:
+		c.kept = true
+	case held != nil:
+		c.kept = true
+		if err == nil {
+			held.report(ctx, ReasonTaken)
+		}
+	}
+}
