@@ -112,10 +112,17 @@
 //
 // # Logs
 //
-//	ERROR  lease lost; result refused as stale; store call failed
-//	WARN   renewal failed; call refused; mismatch; action without a reservation; result not stored
-//	INFO   stored result returned; key reserved by another owner; takeover
+//	ERROR  key held; lease lost; result refused as stale; store call failed
+//	WARN   renewal failed; call refused; outcome unknown; mismatch; action without a reservation;
+//	       result not stored
+//	INFO   stored result or remembered error returned; result recovered; key reserved by
+//	       another owner; takeover
 //	DEBUG  lease acquired; lease ended
+//
+// A key that is held is an error because somebody must find out what happened. Its line
+// and those of the calls that meet it have the owner of the record (holder; its fence is
+// the one to resolve the key with) and who may have had the effect (dispatcher). So have
+// a recovery and, with dispatched=true, a takeover that can lead to one, the latter of these.
 //
 // Messages are constants, the Log constants are the keys of the attributes. Every
 // line has operation, key_hash and owner, and fence and trace_id when there are any.

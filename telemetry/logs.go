@@ -18,12 +18,16 @@ type logLine struct {
 // Messages of the log lines. They are constants: what varies is in attributes.
 const (
 	msgAcquired      = "onceguard: lease acquired"
-	msgTakeover      = "onceguard: key taken over from an owner whose lease ran out"
+	msgTakeover      = "onceguard: key taken over from an owner that is gone"
 	msgEnded         = "onceguard: lease ended"
 	msgHit           = "onceguard: stored result returned"
+	msgRemembered    = "onceguard: remembered error returned"
+	msgRecovered     = "onceguard: result of an owner that is gone recovered"
 	msgCollision     = "onceguard: key is reserved by another owner"
 	msgMismatch      = "onceguard: key was used with another input, the action did not run"
 	msgRefused       = "onceguard: call refused, another owner has the key"
+	msgUnknown       = "onceguard: outcome of an earlier call unknown, the action did not run"
+	msgHeld          = "onceguard: key held, the effect may have happened and somebody must find out"
 	msgRenewalFailed = "onceguard: lease renewal failed, the lease goes on until its end"
 	msgUnguarded     = "onceguard: action runs without a reservation"
 	msgUnstored      = "onceguard: result returned but not stored"
@@ -43,17 +47,24 @@ func lineOf(e guard.Event) (logLine, bool) {
 	case guard.EventEnded:
 		return logLine{slog.LevelDebug, msgEnded}, true
 	case guard.EventHit:
+		if e.Record != nil && e.Record.Status == guard.StatusFailed {
+			return logLine{slog.LevelInfo, msgRemembered}, true
+		}
 		return logLine{slog.LevelInfo, msgHit}, true
 	case guard.EventCollision:
 		return logLine{slog.LevelInfo, msgCollision}, true
 	case guard.EventMismatch:
 		return logLine{slog.LevelWarn, msgMismatch}, true
+	case guard.EventUnknown:
+		return logLine{slog.LevelWarn, msgUnknown}, true
 	case guard.EventUnguarded:
 		return logLine{slog.LevelWarn, msgUnguarded}, true
 	case guard.EventUnstored:
 		return logLine{slog.LevelWarn, msgUnstored}, true
 	case guard.EventLost:
 		return logLine{slog.LevelError, msgLost}, true
+	case guard.EventHeld:
+		return logLine{slog.LevelError, msgHeld}, true
 	case guard.EventStale:
 		return logLine{slog.LevelError, msgStale}, true
 	case guard.EventStorageError:
@@ -89,17 +100,29 @@ func fromTheRenewer(e guard.Event) bool {
 	return e.Kind == guard.EventLost || e.Kind == guard.EventStorageError && e.Phase == guard.PhaseRenew
 }
 
-// logEnd logs a refusal: of the outcomes it is the one without an event.
+// logEnd logs a refusal and a recovery: of the outcomes they are those without an
+// event.
 func (c *call) logEnd(end guard.CallEnd) {
-	if c.op.logger == nil || end.Outcome != guard.OutcomeRefused {
+	var line logLine
+	switch {
+	case c.op.logger == nil:
+		return
+	case end.Outcome == guard.OutcomeRefused:
+		line = logLine{slog.LevelWarn, msgRefused}
+	case end.Outcome == guard.OutcomeRecovered:
+		line = logLine{slog.LevelInfo, msgRecovered}
+	default:
 		return
 	}
 	ctx := trace.ContextWithSpanContext(context.Background(), c.spanContext)
-	if !c.op.logger.Enabled(ctx, slog.LevelWarn) {
+	if !c.op.logger.Enabled(ctx, line.level) {
 		return
 	}
 	attrs := []slog.Attr{slog.String(LogOutcome, string(end.Outcome))}
-	c.write(ctx, logLine{slog.LevelWarn, msgRefused}, attrs)
+	if end.Outcome == guard.OutcomeRecovered && c.earlier != nil {
+		attrs = append(attrs, dispatcherAttrs(c.earlier.Owner, c.earlier.Fence)...)
+	}
+	c.write(ctx, line, attrs)
 }
 
 // write is the one place where lines leave. No key, argument, result or error
@@ -135,25 +158,45 @@ func eventAttrs(e guard.Event) []slog.Attr {
 	if e.Err != nil {
 		add(LogErrorType, typeName(e.Err))
 	}
-	if e.Left > 0 {
+	if e.Left > 0 && e.Kind == guard.EventCollision { // that of a held record is no lease
 		attrs = append(attrs, slog.Duration(LogLeaseLeft, e.Left))
 	}
 	return append(attrs, recordAttrs(e)...)
 }
 
-// recordAttrs tell whose record was found, or was taken over.
+// recordAttrs tell whose record was found, was taken over, or is held, and who may
+// have had the effect.
 func recordAttrs(e guard.Event) []slog.Attr {
 	r := e.Record
 	switch {
 	case r == nil:
 		return nil
 	case e.Kind == guard.EventHit, e.Kind == guard.EventCollision, e.Kind == guard.EventMismatch:
-		return ownerAttrs(r.Owner, r.Fence, LogHolder, LogHolderFence, LogHolderTraceID)
+		return holderAttrs(r)
+	case e.Kind == guard.EventHeld, e.Kind == guard.EventUnknown:
+		return append(holderAttrs(r), dispatcherAttrs(suspect(r))...)
 	case e.Kind == guard.EventAcquired && r.TookOver != nil:
-		return ownerAttrs(r.TookOver.Owner, r.TookOver.Fence, LogPrevious, LogPreviousFence, LogPreviousTraceID)
+		return takeoverAttrs(r)
 	default:
 		return nil
 	}
+}
+
+func holderAttrs(r *guard.Record) []slog.Attr {
+	return ownerAttrs(r.Owner, r.Fence, LogHolder, LogHolderFence, LogHolderTraceID)
+}
+
+func takeoverAttrs(r *guard.Record) []slog.Attr {
+	attrs := ownerAttrs(r.TookOver.Owner, r.TookOver.Fence, LogPrevious, LogPreviousFence, LogPreviousTraceID)
+	d := evidence(r)
+	if d == nil {
+		return attrs
+	}
+	return append(append(attrs, slog.Bool(LogDispatched, true)), dispatcherAttrs(d.Owner, d.Fence)...)
+}
+
+func dispatcherAttrs(owner guard.Owner, fence int64) []slog.Attr {
+	return ownerAttrs(owner, fence, LogDispatcher, LogDispatcherFence, LogDispatcherTraceID)
 }
 
 func ownerAttrs(owner guard.Owner, fence int64, labelKey, fenceKey, traceKey string) []slog.Attr {

@@ -101,10 +101,15 @@ const (
 	LogClass           = "class"
 	LogErrorType       = "error_type"
 	LogLeaseLeft       = "lease_left"
-	LogHolder          = "holder" // the label of the owner in the record that was found
-	LogHolderFence     = "holder_fence"
+	LogHolder          = "holder"       // the label of the owner in the record that was found, or is held
+	LogHolderFence     = "holder_fence" // that of the record, by which a held key is resolved
 	LogHolderTraceID   = "holder_trace_id"
 	LogPrevious        = "previous_owner" // the label of the owner that was taken over
 	LogPreviousFence   = "previous_fence"
 	LogPreviousTraceID = "previous_trace_id"
+
+	LogDispatched        = "dispatched" // true on a takeover if an effect may have happened
+	LogDispatcher        = "dispatcher" // the label of the owner that may have had the effect
+	LogDispatcherFence   = "dispatcher_fence"
+	LogDispatcherTraceID = "dispatcher_trace_id"
 )

@@ -60,10 +60,41 @@ func TestCase_O2_ASecretIsInNoSpanLogOrMetric(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			return secret, nil
 		}, input))
+		l.unknownOutcomes(t, quoting)
 		synctest.Wait()
 		if seen := l.everything(t); strings.Contains(seen, "4242") {
 			at := strings.Index(seen, "4242")
 			t.Errorf("the secret is in: …%s…", seen[max(0, at-200):min(len(seen), at+200)])
 		}
 	})
+}
+
+// unknownOutcomes are calls that know an error of a recovery hook, or one that is
+// remembered, of a record with a secret result.
+func (l *lab) unknownOutcomes(t *testing.T, err error) {
+	t.Helper()
+	op := l.tel.Operation(guard.OperationInfo{Name: opName, Lease: guard.DefaultLease})
+	info := guard.CallInfo{Key: guard.Key{Operation: opName, Name: secret}, OwnerLabel: "host/1"}
+	record := takenOver()
+	record.Result, record.Fingerprint.Digest = []byte(secret), secret
+
+	ctx, call := op.Call(t.Context(), info)
+	call.Event(ctx, guard.Event{Kind: guard.EventAcquired, Record: record})
+	_, recovery := call.Phase(ctx, guard.PhaseRecover)
+	recovery.End(guard.PhaseEnd{Result: "cannot_tell", Record: record, Err: err})
+	call.Event(ctx, guard.Event{Kind: guard.EventHeld, Record: record, Reason: guard.ReasonCannotTell, Err: err})
+	call.Event(ctx, guard.Event{Kind: guard.EventUnknown, Record: record, Err: err})
+	call.Event(ctx, guard.Event{Kind: guard.EventEnded, Record: record})
+	call.End(guard.CallEnd{Outcome: guard.OutcomeUnknown, Err: &guard.OutcomeUnknownError{Operation: opName, Err: err}})
+
+	ctx, call = op.Call(t.Context(), info)
+	call.Event(ctx, guard.Event{Kind: guard.EventHit, Record: record, Err: err})
+	call.End(guard.CallEnd{Outcome: guard.OutcomeReplayed, Err: &guard.RememberedError{Operation: opName, Err: err}})
+
+	ctx, call = op.Call(t.Context(), info)
+	call.Event(ctx, guard.Event{Kind: guard.EventAcquired, Record: record})
+	_, recovery = call.Phase(ctx, guard.PhaseRecover)
+	recovery.End(guard.PhaseEnd{Result: "found", Record: record})
+	call.Event(ctx, guard.Event{Kind: guard.EventEnded, Record: record})
+	call.End(guard.CallEnd{Outcome: guard.OutcomeRecovered, Fence: record.Fence, Attempt: record.Attempt})
 }
