@@ -125,7 +125,7 @@ func TestSeries_AHoldIsNoResult(t *testing.T) {
 	for _, end := range []guard.PhaseEnd{
 		{Result: string(guard.HoldHeld), Record: takenOver()},
 		{Result: string(guard.HoldRefused), Record: takenOver()},
-		{Result: string(guard.HoldRestored), Record: abandoned()},
+		{Result: string(guard.HoldRestored), Record: takenOver()},
 	} {
 		_, hold := call.Phase(ctx, guard.PhaseReplace)
 		hold.End(end)

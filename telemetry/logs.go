@@ -200,7 +200,10 @@ func dispatcherAttrs(owner guard.Owner, fence int64) []slog.Attr {
 }
 
 func ownerAttrs(owner guard.Owner, fence int64, labelKey, fenceKey, traceKey string) []slog.Attr {
-	attrs := []slog.Attr{slog.String(labelKey, owner.Label), slog.Int64(fenceKey, fence)}
+	attrs := []slog.Attr{slog.String(labelKey, owner.Label)}
+	if fence != 0 { // the store never told it
+		attrs = append(attrs, slog.Int64(fenceKey, fence))
+	}
 	if sc := parseTraceParent(owner.TraceParent); sc.HasTraceID() {
 		attrs = append(attrs, slog.String(traceKey, sc.TraceID().String()))
 	}

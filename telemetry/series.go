@@ -196,12 +196,10 @@ func (s *series) renewed(p *phase, end guard.PhaseEnd) {
 	observe(s.remaining, max(0, 1-used.Seconds()/s.lease.Seconds()), p.call.spanContext)
 }
 
-// replaced counts the bytes of what was stored: a hold stores nothing.
+// replaced counts the bytes of what was stored. A hold stores nothing: its record is a
+// reservation still, without a result.
 func (s *series) replaced(end guard.PhaseEnd, sc trace.SpanContext) {
-	if end.Err != nil || end.Record == nil || end.Record.Status == guard.StatusHeld {
-		return
-	}
-	if end.Result == string(guard.ReplaceStored) || end.Result == string(guard.ReplaceRestored) {
+	if end.Err == nil && end.Result != string(guard.ReplaceStale) && end.Record != nil && end.Record.Result != nil {
 		observe(s.resultBytes, float64(len(end.Record.Result)), sc)
 	}
 }
