@@ -21,11 +21,8 @@ const DefaultTimeout = 5 * time.Second
 func (s *Store) run(
 	ctx context.Context, phase guard.Phase, script *redis.Script, key guard.Key, args ...any,
 ) (reply, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		bounded, cancel := context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-		ctx = bounded
-	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	values, err := s.do(ctx, script, storageKey(s.prefix, key), args)
 	if err != nil {
 		return nil, failure(phase, withContext(ctx, err))
@@ -33,43 +30,74 @@ func (s *Store) run(
 	return values, nil
 }
 
+// bounded is a context with a deadline.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.timeout)
+}
+
+// usable says why a call can do nothing.
+func (s *Store) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.rdb == nil {
+		return errors.New("the store has no client: make it with redisx.New")
+	}
+	return nil
+}
+
 // do runs the script on this goroutine if the client itself keeps to the
 // context, else on one that is left behind when the context ends.
 func (s *Store) do(ctx context.Context, script *redis.Script, key string, args []any) (reply, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return nil, err
-	}
-	if s.rdb == nil {
-		return nil, errors.New("the store has no client: make it with redisx.New")
 	}
 	if s.inline {
 		return eval(ctx, s.rdb, script, key, args)
 	}
-	type answer struct {
-		values reply
-		err    error
-	}
-	answered := make(chan answer, 1)
+	answered := make(chan answer[reply], 1)
 	go func() {
-		var a answer
-		defer func() {
-			if p := recover(); p != nil { // of a hook of the client, say
-				a.err = fmt.Errorf("panic: %v", p)
-			}
-			answered <- a
-		}()
-		a.values, a.err = eval(ctx, s.rdb, script, key, args)
+		var a answer[reply]
+		defer a.deliver(answered)
+		a.value, a.err = eval(ctx, s.rdb, script, key, args)
 	}()
+	return await(ctx, answered)
+}
+
+// answer is what a call on another goroutine came to.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+// deliver is for a defer: a panic, of a hook of the client, say, is an error.
+func (a *answer[T]) deliver(answered chan<- answer[T]) {
+	if p := recover(); p != nil {
+		a.err = fmt.Errorf("panic: %v", p)
+	}
+	answered <- *a
+}
+
+func await[T any](ctx context.Context, answered <-chan answer[T]) (T, error) {
 	select {
 	case a := <-answered:
-		return a.values, a.err
+		return a.value, a.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
 }
 
 func eval(ctx context.Context, rdb redis.Scripter, script *redis.Script, key string, args []any) (reply, error) {
-	value, err := script.Run(ctx, rdb, []string{key}, args...).Result()
+	return list(script.Run(ctx, rdb, []string{key}, args...))
+}
+
+// list is what the script sent: each sends a list.
+func list(cmd *redis.Cmd) (reply, error) {
+	value, err := cmd.Result()
 	if err != nil {
 		return nil, err
 	}

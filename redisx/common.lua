@@ -8,12 +8,15 @@ local LIMIT = 9007199254740991
 -- value holds a newline, so nothing that a user writes can pass for a header.
 local HEADER = '^onceguard/(%d+) (%l+)\n'
   .. 'owner=([^\n]*)\nfence=(%d+)\nattempt=(%d+)\n'
-  .. 'until_us=(%d+)\ncreated_us=(%d+)\nupdated_us=(%d+)\n'
-  .. '()label=([^\n]*)\ntraceparent=([^\n]*)\nfingerprint=[^\n]*\n()'
+  .. 'until_us=(%d+)\ncreated_us=(%d+)\nupdated_us=(%d+)\n()'
+local DETAILS = '^label=([^\n]*)\ntraceparent=([^\n]*)\nfingerprint=([^\n]*)\n()'
 local PREVIOUS = '^prev_owner=[^\n]*\nprev_fence=(%d+)\nprev_label=[^\n]*\nprev_traceparent=[^\n]*\n()'
+local DISPATCH = '^dispatch_owner=([^\n]*)\ndispatch_fence=(%d+)\ndispatch_us=(%d+)\n'
+  .. 'dispatch_label=([^\n]*)\ndispatch_traceparent=([^\n]*)\n()'
+local RESOLVED = '^resolved_owner=([^\n]*)\nresolved_label=[^\n]*\nresolved_traceparent=[^\n]*\n()'
 local TAIL = '^encoding=[^\n]*\n\n'
 
-local STATUS = { pending = true, completed = true, released = true }
+local STATUS = { pending = true, completed = true, failed = true, held = true, released = true }
 
 -- clock is the server's time in microseconds.
 local function clock()
@@ -38,26 +41,48 @@ local function readable(version)
   return string.match(version, '^[1-9]%d?%d?$') and tonumber(version) <= VERSION
 end
 
+-- optional reads a block of lines that may be missing: its text (else an empty one)
+-- and the position past it.
+local function optional(raw, at, past)
+  if not past then return '', at end
+  return string.sub(raw, at, past - 1), past
+end
+
+-- details_at reads the lines from label on: a table of them and the position past
+-- them, or nil when they are not as a client writes them.
+local function details_at(raw, at)
+  local label, traceparent, fingerprint, past = string.match(raw, DETAILS, at)
+  if not past then return nil end
+  local previous_fence, past_previous = string.match(raw, PREVIOUS, past)
+  local previous, past = optional(raw, past, past_previous)
+  local owner, fence, us, owner_label, owner_traceparent, past_dispatch = string.match(raw, DISPATCH, past)
+  local dispatch, past = optional(raw, past, past_dispatch)
+  local resolver, past_resolved = string.match(raw, RESOLVED, past)
+  local resolved, past = optional(raw, past, past_resolved)
+  if not exact(previous_fence or 0, fence or 0, us or 0) then return nil end
+  return {
+    label = label, traceparent = traceparent, fingerprint = fingerprint, previous = previous,
+    dispatch = dispatch, dispatch_owner = owner, dispatch_label = owner_label, dispatch_traceparent = owner_traceparent,
+    resolved = resolved, resolver = resolver,
+  }, past
+end
+
 -- parse reads a record. What it does not understand, such as a version that is
--- newer, has the status 'unknown': nobody may write over it.
+-- newer, has the status 'unknown': nobody may write over it. Neither may anybody over
+-- a held record that does not say who dispatched it.
 local function parse(raw)
   local unknown = { raw = raw, status = 'unknown' }
-  local version, status, owner, fence, attempt, until_us, created_us, updated_us, from, label, traceparent, past =
-    string.match(raw, HEADER)
+  local version, status, owner, fence, attempt, until_us, created_us, updated_us, past = string.match(raw, HEADER)
   if not STATUS[status] or not readable(version) or not exact(fence, attempt, until_us, created_us, updated_us) then
     return unknown
   end
-  local previous_fence, past_previous = string.match(raw, PREVIOUS, past)
-  if past_previous then
-    if not exact(previous_fence) then return unknown end
-    past = past_previous
+  local record, past = details_at(raw, past)
+  if not record or not string.match(raw, TAIL, past) or (status == 'held' and record.dispatch == '') then
+    return unknown
   end
-  if not string.match(raw, TAIL, past) then return unknown end
-  return {
-    raw = raw, status = status, owner = owner, fence = fence, attempt = attempt,
-    until_us = tonumber(until_us), created_us = created_us,
-    label = label, traceparent = traceparent, details = string.sub(raw, from, past - 1),
-  }
+  record.raw, record.status, record.owner, record.fence, record.attempt = raw, status, owner, fence, attempt
+  record.until_us, record.created_us, record.updated_us = tonumber(until_us), created_us, tonumber(updated_us)
+  return record
 end
 
 -- read returns the record under the key, or nil. A value that is no string is
@@ -72,31 +97,55 @@ local function read(key)
   return parse('')
 end
 
--- write stores a record with an expiry, always, and returns its text.
-local function write(key, record, now, px, encoding, result)
+-- write stores a record and returns its text. It always has an expiry: px, or the
+-- one that the key has when px is nil.
+local function write(key, record, updated_us, px, encoding, result)
   local raw = table.concat({
     'onceguard/', VERSION, ' ', record.status,
     '\nowner=', record.owner, '\nfence=', record.fence, '\nattempt=', record.attempt,
     '\nuntil_us=', decimal(record.until_us), '\ncreated_us=', record.created_us,
-    '\nupdated_us=', decimal(now), '\n', record.details,
+    '\nupdated_us=', decimal(updated_us),
+    '\nlabel=', record.label, '\ntraceparent=', record.traceparent, '\nfingerprint=', record.fingerprint, '\n',
+    record.previous, record.dispatch, record.resolved,
     'encoding=', encoding or '', '\n\n', result or '',
   })
-  redis.call('SET', key, raw, 'PX', px)
+  if px then
+    redis.call('SET', key, raw, 'PX', px)
+  else
+    redis.call('SET', key, raw, 'KEEPTTL')
+  end
   return raw
 end
 
--- hold writes a reservation whose lease runs from now and never ends earlier than
--- it did: a renewal that comes late must not undo a longer one.
-local function hold(key, record, now, lease, px)
+-- extend writes a reservation whose lease runs from now and never ends earlier than
+-- it did: a renewal that comes late must not undo a longer one. One that is
+-- dispatched lives the longer of the two lives.
+local function extend(key, record, now, lease, px, dispatched_px)
   local until_us = now + lease
   record.until_us = math.max(record.until_us or 0, until_us)
   local longer = math.ceil((record.until_us - until_us) / 1000)
-  return write(key, record, now, decimal(tonumber(px) + longer))
+  local life = tonumber(px)
+  if record.dispatch ~= '' then
+    life = math.max(life, tonumber(dispatched_px))
+  end
+  return write(key, record, now, decimal(life + longer))
 end
 
 -- over says whether the record's time has run out.
 local function over(record, now)
   return record.status ~= 'unknown' and now >= record.until_us
+end
+
+-- settled says whether the record tells how it ended.
+local function settled(record)
+  return record.status == 'completed' or record.status == 'failed'
+end
+
+-- vacant says whether a result or a hold of an owner without a reservation may take
+-- the place of the record.
+local function vacant(record, now)
+  return record.status == 'released'
+    or (over(record, now) and (record.status ~= 'pending' or record.dispatch == ''))
 end
 
 -- left is the time until the record's end, or until the server drops it when
@@ -113,23 +162,52 @@ local function next_fence(old, now)
   return decimal(math.max((old and tonumber(old.fence) or 0) + 1, now))
 end
 
+-- mark makes the record dispatched by its owner, unless it is dispatched.
+local function mark(record, now)
+  if record.dispatch ~= '' then return end
+  record.dispatch = 'dispatch_owner=' .. record.owner .. '\ndispatch_fence=' .. record.fence
+    .. '\ndispatch_us=' .. decimal(now) .. '\ndispatch_label=' .. record.label
+    .. '\ndispatch_traceparent=' .. record.traceparent .. '\n'
+  record.dispatch_owner, record.dispatch_label, record.dispatch_traceparent =
+    record.owner, record.label, record.traceparent
+end
+
+-- evidence says whether somebody else may have had the effect.
+local function evidence(record)
+  return record.dispatch ~= '' and record.dispatch_owner ~= record.owner
+end
+
+-- give_back writes a held record, as that of whoever dispatched it, for a life or, when
+-- px is nil, for what is left of the key's.
+local function give_back(key, record, now, life, px)
+  record.status = 'held'
+  record.owner, record.label, record.traceparent =
+    record.dispatch_owner, record.dispatch_label, record.dispatch_traceparent
+  record.until_us = now + life
+  return write(key, record, now, px)
+end
+
+-- remaining is how long the server still keeps the key, in microseconds.
+local function remaining(key)
+  local ms = redis.call('PTTL', key)
+  return ms < 0 and LIMIT or ms * 1000
+end
+
 -- claimed is the record as its owner last saw it, to be put in the place of old.
 -- An owner that never got the reply to its reserve knows no fence, attempt or
 -- creation: these are 0.
 local function claimed(args, old, now)
-  local fence, attempt = args.fence, tonumber(args.attempt)
+  local record, fence, attempt = details_at(args.details, 1), args.fence, tonumber(args.attempt)
   if fence == '0' then
     fence = next_fence(old, now)
   end
   if old and tonumber(old.fence) > tonumber(fence) then
     fence = old.fence
   end
-  return {
-    owner = args.owner, fence = fence,
-    attempt = decimal(math.max(attempt, old and tonumber(old.attempt) or 1, 1)),
-    created_us = args.created_us == '0' and decimal(now) or args.created_us,
-    details = args.details,
-  }
+  record.owner, record.fence = args.owner, fence
+  record.attempt = decimal(math.max(attempt, old and tonumber(old.attempt) or 1, 1))
+  record.created_us = args.created_us == '0' and decimal(now) or args.created_us
+  return record
 end
 
 -- claim_of reads the arguments that state a record: token, details, fence,

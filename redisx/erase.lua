@@ -12,7 +12,15 @@
 
 local now = clock()
 local old = read(KEYS[1])
-if old and (old.status == 'unknown' or (old.status == 'pending' and not over(old, now))) then
+
+-- in_the_way: nobody erases what is in use, or the only word that something may have
+-- happened.
+local function in_the_way()
+  if old.status == 'pending' then return not over(old, now) or old.dispatch ~= '' end
+  return old.status == 'unknown' or (old.status == 'held' and not over(old, now))
+end
+
+if old and in_the_way() then
   return { 0, left(KEYS[1], old, now), old.raw }
 end
 if old and not (old.status == 'released' and not over(old, now)) then
@@ -20,7 +28,7 @@ if old and not (old.status == 'released' and not over(old, now)) then
   write(KEYS[1], {
     status = 'released', owner = old.owner, fence = old.fence, attempt = old.attempt,
     until_us = now + tonumber(ARGV[1]), created_us = decimal(now),
-    details = 'label=\ntraceparent=\nfingerprint=\n',
+    label = '', traceparent = '', fingerprint = '', previous = '', dispatch = '', resolved = '',
   }, now, ARGV[2])
 end
 return { 1 }

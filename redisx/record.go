@@ -28,6 +28,18 @@ func details(rec guard.Record) string {
 		line(&b, "prev_label", escape(prev.Owner.Label, ""))
 		line(&b, "prev_traceparent", escape(prev.Owner.TraceParent, ""))
 	}
+	if dispatch := rec.Dispatch; dispatch != nil {
+		line(&b, "dispatch_owner", escape(dispatch.Owner.Token, ""))
+		line(&b, "dispatch_fence", strconv.FormatInt(dispatch.Fence, 10))
+		line(&b, "dispatch_us", strconv.FormatInt(min(epoch(dispatch.At), maxExact), 10))
+		line(&b, "dispatch_label", escape(dispatch.Owner.Label, ""))
+		line(&b, "dispatch_traceparent", escape(dispatch.Owner.TraceParent, ""))
+	}
+	if resolver := rec.Resolved; resolver != nil {
+		line(&b, "resolved_owner", escape(resolver.Token, ""))
+		line(&b, "resolved_label", escape(resolver.Label, ""))
+		line(&b, "resolved_traceparent", escape(resolver.TraceParent, ""))
+	}
 	return b.String()
 }
 
@@ -100,6 +112,14 @@ func (p *parser) record() guard.Record {
 	if strings.HasPrefix(p.rest, "prev_owner=") {
 		rec.TookOver = p.previous()
 	}
+	if strings.HasPrefix(p.rest, "dispatch_owner=") {
+		rec.Dispatch = p.dispatch()
+	}
+	if strings.HasPrefix(p.rest, "resolved_owner=") {
+		rec.Resolved = p.resolver()
+	}
+	// Whoever took a held record without its evidence would not know what may have happened.
+	p.failed = p.failed || rec.Status == guard.StatusHeld && rec.Dispatch == nil
 	rec.Encoding = plain(p.value("encoding"), "")
 	rec.Result = p.result(rec.Status)
 	return rec
@@ -114,15 +134,41 @@ func (p *parser) previous() *guard.Previous {
 	return &prev
 }
 
+func (p *parser) dispatch() *guard.Dispatch {
+	var dispatch guard.Dispatch
+	dispatch.Owner.Token = plain(p.value("dispatch_owner"), "")
+	dispatch.Fence = p.integer("dispatch_fence")
+	dispatch.At = p.time("dispatch_us")
+	dispatch.Owner.Label = plain(p.value("dispatch_label"), "")
+	dispatch.Owner.TraceParent = plain(p.value("dispatch_traceparent"), "")
+	return &dispatch
+}
+
+func (p *parser) resolver() *guard.Owner {
+	var resolver guard.Owner
+	resolver.Token = plain(p.value("resolved_owner"), "")
+	resolver.Label = plain(p.value("resolved_label"), "")
+	resolver.TraceParent = plain(p.value("resolved_traceparent"), "")
+	return &resolver
+}
+
 func (p *parser) status() guard.Status {
 	first := p.line()
 	p.version = versionOf(first)
 	_, word, ok := strings.Cut(first, " ")
 	ok = ok && p.version >= 1 && p.version <= recordVersion
 	status := guard.Status(word)
-	known := status == guard.StatusPending || status == guard.StatusCompleted || status == guard.StatusReleased
-	p.failed = p.failed || !ok || !known
+	p.failed = p.failed || !ok || !known(status)
 	return status
+}
+
+func known(status guard.Status) bool {
+	return status == guard.StatusPending || status == guard.StatusHeld || status == guard.StatusReleased || settled(status)
+}
+
+// settled says whether a record of this status tells how it ended.
+func settled(status guard.Status) bool {
+	return status == guard.StatusCompleted || status == guard.StatusFailed
 }
 
 func (p *parser) line() string {
@@ -156,12 +202,12 @@ func (p *parser) time(name string) time.Time {
 	return time.UnixMicro(p.integer(name)).UTC()
 }
 
-// result is what follows the empty line. Only a completed record has one.
+// result is what follows the empty line. Only a completed or failed record has one.
 func (p *parser) result(status guard.Status) []byte {
 	if p.line() != "" {
 		p.failed = true
 	}
-	if p.failed || status != guard.StatusCompleted {
+	if p.failed || !settled(status) {
 		return nil
 	}
 	return []byte(p.rest)

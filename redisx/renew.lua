@@ -1,19 +1,23 @@
 -- Renew: starts the lease of a reservation anew.
 --
--- KEYS[1]  the record
--- ARGV[1]  owner token
--- ARGV[2]  details: the lines from label to prev_traceparent
--- ARGV[3]  fence
--- ARGV[4]  attempt
--- ARGV[5]  created, in microseconds
--- ARGV[6]  lease end that the owner last saw, in microseconds
--- ARGV[7]  lease in microseconds
--- ARGV[8]  life of the record in milliseconds
+-- KEYS[1]   the record
+-- ARGV[1]   owner token
+-- ARGV[2]   details: the lines from label to resolved_traceparent
+-- ARGV[3]   fence
+-- ARGV[4]   attempt
+-- ARGV[5]   created, in microseconds
+-- ARGV[6]   lease end that the owner last saw, in microseconds
+-- ARGV[7]   lease in microseconds
+-- ARGV[8]   life of the record in milliseconds
+-- ARGV[9]   life of a dispatched record in milliseconds, 0 for the same
+-- ARGV[10]  1 to mark the record as dispatched
+-- ARGV[11]  1 to drop the evidence of an earlier owner first: nothing has happened
 --
 -- Reply: { 'ok' | 'restored', the new lease end in microseconds } or { 'lost', 0 }.
 --
 -- Atomic, because a renewal that is late must not write over the owner that
--- took the key between the look and the write.
+-- took the key between the look and the write, and because a mark without a lease,
+-- or a lease without its mark, would say what is not so.
 
 local now = clock()
 local old = read(KEYS[1])
@@ -29,5 +33,7 @@ else
 end
 
 record.status = 'pending'
-hold(KEYS[1], record, now, tonumber(ARGV[7]), ARGV[8])
+if ARGV[11] == '1' and evidence(record) then record.dispatch = '' end
+if ARGV[10] == '1' then mark(record, now) end
+extend(KEYS[1], record, now, tonumber(ARGV[7]), ARGV[8], ARGV[9])
 return { status, record.until_us }

@@ -1,35 +1,37 @@
 -- Replace: stores the result in the place of the reservation.
 --
--- KEYS[1]  the record
--- ARGV[1]  owner token
--- ARGV[2]  details: the lines from label to prev_traceparent
--- ARGV[3]  fence
--- ARGV[4]  attempt
--- ARGV[5]  created, in microseconds
--- ARGV[6]  retention in microseconds
--- ARGV[7]  life of the record in milliseconds
--- ARGV[8]  encoding
--- ARGV[9]  result
+-- KEYS[1]   the record
+-- ARGV[1]   owner token
+-- ARGV[2]   details: the lines from label to resolved_traceparent
+-- ARGV[3]   fence
+-- ARGV[4]   attempt
+-- ARGV[5]   created, in microseconds
+-- ARGV[6]   retention in microseconds
+-- ARGV[7]   life of the record in milliseconds
+-- ARGV[8]   encoding
+-- ARGV[9]   result
+-- ARGV[10]  1 when the result is an error
 --
 -- Reply: { 'stored' | 'restored' | 'stale' }.
 --
 -- Atomic, because a result that is late must not write over the owner that took
--- the key, or over its result.
+-- the key, over its result, or over what somebody else has settled.
 
 local now = clock()
 local old = read(KEYS[1])
 local mine = old and old.owner == ARGV[1]
 local record, status
 
-if mine and old.status ~= 'released' then
+if mine and old.status ~= 'released' and not old.resolver then
   record, status = old, 'stored'
-elseif not old or (not mine and (old.status == 'released' or over(old, now))) then
+elseif not old or (not mine and vacant(old, now)) then
   record, status = claimed(claim_of(ARGV), old, now), 'restored'
 else
   return { 'stale' }
 end
 
-record.status = 'completed'
+record.status = ARGV[10] == '1' and 'failed' or 'completed'
+record.dispatch = ''
 record.until_us = now + tonumber(ARGV[6])
 write(KEYS[1], record, now, ARGV[7], ARGV[8], ARGV[9])
 return { status }

@@ -23,10 +23,16 @@ var (
 	loadLua string
 	//go:embed erase.lua
 	eraseLua string
+	//go:embed hold.lua
+	holdLua string
+	//go:embed resolve.lua
+	resolveLua string
+	//go:embed list.lua
+	listLua string
 )
 
 type scripts struct {
-	reserve, renew, replace, release, load, erase *redis.Script
+	reserve, renew, replace, release, load, erase, hold, resolve, list *redis.Script
 }
 
 func newScripts() scripts {
@@ -37,6 +43,9 @@ func newScripts() scripts {
 		release: newScript(releaseLua),
 		load:    newScript(loadLua),
 		erase:   newScript(eraseLua),
+		hold:    newScript(holdLua),
+		resolve: newScript(resolveLua),
+		list:    newScript(listLua),
 	}
 }
 

@@ -1,7 +1,6 @@
 package redisx
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +36,11 @@ type Store struct {
 }
 
 var (
-	_ guard.Store  = (*Store)(nil)
-	_ guard.Eraser = (*Store)(nil)
+	_ guard.Store    = (*Store)(nil)
+	_ guard.Eraser   = (*Store)(nil)
+	_ guard.Holder   = (*Store)(nil)
+	_ guard.Resolver = (*Store)(nil)
+	_ guard.Lister   = (*Store)(nil)
 )
 
 // New makes a store on a client of go-redis. The client stays the caller's: to
@@ -83,10 +85,15 @@ func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.Re
 	if req.Unreadable != nil {
 		seen = *req.Unreadable
 	}
+	var settle any = "" // a constant in an any costs nothing
+	if req.Recovers {
+		settle = inMicroseconds(req.Settle)
+	}
 	answer, err := s.run(ctx, guard.PhaseReserve, s.scripts.reserve, req.Key,
 		escape(req.Owner.Token, ""), ownDetails(req.Owner, req.Fingerprint),
 		inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention),
-		escape(seen.OwnerToken, ""), seen.Fence)
+		escape(seen.OwnerToken, ""), seen.Fence,
+		dispatchedLife(req.Lease, req.Retention, req.HoldRetention), flag(req.Dispatched), settle)
 	if err != nil {
 		return guard.ReserveReply{}, err
 	}
@@ -101,7 +108,7 @@ func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.Re
 	if err != nil {
 		return guard.ReserveReply{}, failure(guard.PhaseReserve, err)
 	}
-	return guard.ReserveReply{Acquired: acquired == 1, Record: rec, Left: left}, nil
+	return guard.ReserveReply{Acquired: acquired == 1, Record: rec, Left: left, Held: acquired == 2}, nil
 }
 
 // Renew is part of [guard.Store].
@@ -111,7 +118,8 @@ func (s *Store) Renew(ctx context.Context, req guard.RenewRequest) (guard.RenewR
 		return guard.RenewReply{}, failure(guard.PhaseRenew, err)
 	}
 	answer, err := s.run(ctx, guard.PhaseRenew, s.scripts.renew, req.Key,
-		append(claim, epoch(req.Record.Until), inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention))...)
+		append(claim, epoch(req.Record.Until), inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention),
+			dispatchedLife(req.Lease, req.Retention, req.HoldRetention), flag(req.Dispatched), flag(req.NothingFound))...)
 	if err != nil {
 		return guard.RenewReply{}, err
 	}
@@ -135,16 +143,9 @@ func (s *Store) Replace(ctx context.Context, req guard.ReplaceRequest) (guard.Re
 	if err != nil {
 		return guard.ReplaceReply{}, failure(guard.PhaseReplace, err)
 	}
-	result := req.Result
-	if !s.inline {
-		result = bytes.Clone(result) // the command can outlive this call
-	}
-	if result == nil {
-		result = []byte{} // go-redis refuses a nil slice
-	}
 	answer, err := s.run(ctx, guard.PhaseReplace, s.scripts.replace, req.Key,
 		append(claim, inMicroseconds(req.Retention), completedLife(req.Lease, req.Retention),
-			escape(req.Encoding, ""), result)...)
+			escape(req.Encoding, ""), s.bytes(req.Result), flag(req.Failed))...)
 	if err != nil {
 		return guard.ReplaceReply{}, err
 	}
@@ -170,7 +171,7 @@ func (s *Store) Release(ctx context.Context, req guard.ReleaseRequest) (guard.Re
 	if err != nil {
 		return guard.ReleaseReply{}, failure(guard.PhaseRelease, err)
 	}
-	return guard.ReleaseReply{Released: released == 1}, nil
+	return guard.ReleaseReply{Released: released > 0, Held: released == 2}, nil
 }
 
 // Load is part of [guard.Store].
@@ -212,26 +213,4 @@ func (s *Store) Erase(ctx context.Context, req guard.EraseRequest) (guard.EraseR
 		return guard.EraseReply{}, failure(guard.PhaseErase, err)
 	}
 	return guard.EraseReply{Record: rec, Left: left}, nil
-}
-
-// claimOf is the record as its owner last saw it, as the scripts take it.
-func claimOf(rec guard.Record) ([]any, error) {
-	fences := []int64{rec.Fence, int64(rec.Attempt)}
-	if rec.TookOver != nil {
-		fences = append(fences, rec.TookOver.Fence)
-	}
-	for _, n := range fences {
-		if n < 0 || n > maxExact {
-			return nil, fmt.Errorf("fence or attempt %d: not between 0 and %d", n, int64(maxExact))
-		}
-	}
-	return []any{escape(rec.Owner.Token, ""), details(rec), rec.Fence, rec.Attempt, epoch(rec.Created)}, nil
-}
-
-func pendingLife(lease, retention time.Duration) int64 {
-	return inMilliseconds(capped(guard.PendingLifetime(lease, retention)))
-}
-
-func completedLife(lease, retention time.Duration) int64 {
-	return inMilliseconds(guard.CompletedLifetime(lease, retention))
 }

@@ -144,12 +144,12 @@ func stores() []mutation {
 		},
 		{
 			"Redis: release without owner check", "redisx/release.lua",
-			"elseif old.owner ~= ARGV[1] or old.status == 'completed' then", "elseif old.status == 'completed' then",
+			"elseif old.owner ~= ARGV[1] or settled(old) then", "elseif settled(old) then",
 			"redisx", redis,
 		},
 		{
 			"Redis: replace without condition", "redisx/replace.lua",
-			"elseif not old or (not mine and (old.status == 'released' or over(old, now))) then", "elseif true then",
+			"elseif not old or (not mine and vacant(old, now)) then", "elseif true then",
 			"redisx", redis,
 		},
 		{
