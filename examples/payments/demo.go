@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+
+	"github.com/onceguard/onceguard/examples/internal/provider"
 )
 
 type options struct {
@@ -50,7 +52,7 @@ type demo struct {
 	temporal     client.Client
 	temporalAddr string
 	redisAddr    string
-	provider     provider
+	provider     provider.Client
 	parts        int      // played so far, for the names of their orders
 	workers      int      // started so far, for their names
 	closers      []func() // run at the end, last first
@@ -128,7 +130,7 @@ func (d *demo) startProvider(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.provider = provider{url: url}
+	d.provider = provider.Client{URL: url}
 	d.console.say("Provider: charges a card at each call, in %s, on %s", chargeTakes, url)
 	return nil
 }

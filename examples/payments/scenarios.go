@@ -74,7 +74,7 @@ func (d *demo) playPart(ctx context.Context, s scenario, guarded bool) (*part, e
 	if err := s.play(d, ctx, p); err != nil {
 		return nil, err
 	}
-	book, err := d.provider.charges(ctx)
+	book, err := d.provider.Book(ctx)
 	if err != nil {
 		return nil, err
 	}

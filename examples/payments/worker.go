@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/grpc"
 
+	"github.com/onceguard/onceguard/examples/internal/provider"
 	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/redisx"
 	"github.com/onceguard/onceguard/telemetry"
@@ -112,7 +113,7 @@ func startWorker(ctx context.Context, config workerConfig, options worker.Option
 	}
 	w := worker.New(c, config.queue, options)
 	w.RegisterWorkflow(Checkout)
-	w.RegisterActivity(&Activities{provider: provider{url: config.provider}})
+	w.RegisterActivity(&Activities{provider: provider.Client{URL: config.provider}})
 	if err := w.Start(); err != nil {
 		c.Close()
 		return nil, err

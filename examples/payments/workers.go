@@ -15,7 +15,7 @@ type workerChild struct {
 func (d *demo) startWorker(ctx context.Context, p *part, config workerConfig) (*workerChild, error) {
 	d.workers++
 	config.name = fmt.Sprintf("worker-%d", d.workers)
-	config.temporal, config.redis, config.provider = d.temporalAddr, d.redisAddr, d.provider.url
+	config.temporal, config.redis, config.provider = d.temporalAddr, d.redisAddr, d.provider.URL
 	config.queue, config.guarded = p.order.ID, p.useGuard
 	if config.slots == 0 {
 		config.slots = 1

@@ -8,6 +8,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/onceguard/onceguard/examples/internal/provider"
 )
 
 // The times of the demo. A charge is longer than a third of the lease, so that
@@ -32,12 +34,12 @@ func Checkout(ctx workflow.Context, order Order) (receipt Receipt, err error) {
 }
 
 // Activities are the activities of the worker.
-type Activities struct{ provider provider }
+type Activities struct{ provider provider.Client }
 
 // ChargeCard charges the card of an order at the provider.
 func (a *Activities) ChargeCard(ctx context.Context, order Order) (Receipt, error) {
 	say(ctx, "asks the provider for a charge")
-	receipt, err := a.provider.charge(ctx, order)
+	receipt, err := a.provider.Charge(ctx, order, 0)
 	if err != nil {
 		say(ctx, "got no receipt: "+err.Error())
 		return Receipt{}, err
