@@ -21,11 +21,11 @@
 //	guard <operation>    around the call; a child of the span in the caller's context
 //	├─ guard.reserve     asks the store for the key
 //	├─ guard.wait        waits for another owner
-//	├─ guard.recover     asks the recovery hook what an owner that is gone has done
+//	├─ guard.recover     asks the recovery hook, whose own spans are its children
 //	├─ (the action's own spans)
 //	├─ guard.renew       one for each renewal of the lease
-//	├─ guard.replace     stores the result
-//	└─ guard.release     frees the key
+//	├─ guard.replace     stores the result, or makes the key held
+//	└─ guard.release     frees the key, or leaves it held
 //
 // All are INTERNAL. A call that is not sampled makes no phase spans. Attributes:
 //
@@ -55,10 +55,10 @@
 //
 // The status of a call's span is Error when the call returned an error to its
 // caller, except when the caller itself canceled before the action began, or when
-// the action left its result to a later completion (outcome pending). A
-// result that is replayed or recovered, a wait and an absorbed storage error are no
-// errors; a remembered error is one. Phase spans have no
-// status: a failed phase that was absorbed has error.type only.
+// the action left its result to a later completion (outcome pending). A result that
+// is replayed or recovered, a wait and an absorbed storage error are no errors; a
+// remembered error is one. Phase spans have no status: a failed phase that was
+// absorbed has error.type only.
 //
 // Links lead to the trace in the record that a call met, with onceguard.link:
 //
