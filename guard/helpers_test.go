@@ -248,6 +248,33 @@ func (s *faultyStore) Load(ctx context.Context, req guard.LoadRequest) (reply gu
 	return reply, err
 }
 
+// phaseHold names the hold for faults: to observers it is a replace.
+const phaseHold guard.Phase = "hold"
+
+func (s *faultyStore) Hold(ctx context.Context, req guard.HoldRequest) (reply guard.HoldReply, err error) {
+	err = s.through(ctx, phaseHold, func(ctx context.Context) (err error) {
+		reply, err = s.Store.(guard.Holder).Hold(ctx, req)
+		return err
+	})
+	return reply, err
+}
+
+// wantReason checks the reasons of the events of a kind.
+func (r *recorder) wantReason(t *testing.T, kind guard.EventKind, want ...string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var got []string
+	for _, e := range r.events {
+		if e.Kind == kind {
+			got = append(got, e.Reason)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("reasons %q, want %q", got, want)
+	}
+}
+
 // load reads the record of a key of the test operation.
 func load(tb testing.TB, store guard.Store, key string) guard.LoadReply {
 	tb.Helper()
