@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func (m *MemoryStore) Resolve(ctx context.Context, req ResolveRequest) (ResolveR
 func (m *MemoryStore) List(ctx context.Context, req ListRequest) (ListReply, error) {
 	if err := ctx.Err(); err != nil {
 		return ListReply{}, err
+	}
+	if req.Cursor != "" && !strings.Contains(req.Cursor, "\x00") {
+		return ListReply{}, fmt.Errorf("cursor %q: not one that List gave", req.Cursor)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
