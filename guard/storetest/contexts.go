@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/onceguard/onceguard/guard"
@@ -46,7 +47,8 @@ func (e *env) failsAtOnce(ctx context.Context, want error) {
 // calls is every method on the key of the clause.
 func (e *env) calls() map[string]func(context.Context) error {
 	rec := guard.Record{Owner: newOwner(), Status: guard.StatusPending, Until: time.Now().Add(longLease)}
-	return map[string]func(context.Context) error{
+	calls := e.abilities(rec)
+	maps.Copy(calls, map[string]func(context.Context) error{
 		"reserve": func(ctx context.Context) error {
 			_, err := e.store.Reserve(ctx, guard.ReserveRequest{
 				Key: e.key, Owner: rec.Owner, Lease: longLease, Retention: retention,
@@ -73,5 +75,38 @@ func (e *env) calls() map[string]func(context.Context) error {
 			_, err := e.store.Load(ctx, guard.LoadRequest{Key: e.key})
 			return err
 		},
+	})
+	return calls
+}
+
+// abilities is the same for what the store is able to do beside the protocol.
+func (e *env) abilities(rec guard.Record) map[string]func(context.Context) error {
+	calls := map[string]func(context.Context) error{}
+	if eraser, ok := e.store.(guard.Eraser); ok {
+		calls["erase"] = func(ctx context.Context) error {
+			_, err := eraser.Erase(ctx, guard.EraseRequest{Key: e.key, Lease: longLease})
+			return err
+		}
 	}
+	if holder, ok := e.store.(guard.Holder); ok {
+		calls["hold"] = func(ctx context.Context) error {
+			_, err := holder.Hold(ctx, guard.HoldRequest{Key: e.key, Record: rec, Lease: longLease, Retention: retention})
+			return err
+		}
+	}
+	if resolver, ok := e.store.(guard.Resolver); ok {
+		calls["resolve"] = func(ctx context.Context) error {
+			req := settlement(rec, guard.StatusReleased)
+			req.Key = e.key
+			_, err := resolver.Resolve(ctx, req)
+			return err
+		}
+	}
+	if lister, ok := e.store.(guard.Lister); ok {
+		calls["list"] = func(ctx context.Context) error {
+			_, err := lister.List(ctx, guard.ListRequest{Limit: 1})
+			return err
+		}
+	}
+	return calls
 }

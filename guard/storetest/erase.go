@@ -36,14 +36,26 @@ func eraseClauses() []clause {
 		}},
 		{"a live reservation stays and is named", func(e *env) {
 			live := e.acquire(newOwner())
-			e.unchanged(func() {
-				reply := e.erase()
-				if reply.Erased {
-					e.Fatal("a live reservation was erased")
-				}
-				e.same(reply.Record, live)
-				e.wantLeft(reply.Left, longLease)
-			})
+			e.staysUnerased(live)
+			e.wantLeft(e.erase().Left, longLease)
+		}},
+		{"a dispatched reservation stays and is named, live or expired", func(e *env) {
+			live := e.dispatch(newOwner())
+			e.staysUnerased(live)
+			dead := e.at(newKey())
+			dead.staysUnerased(dead.diesDispatched())
+		}},
+		{"a held record stays and is named", func(e *env) { e.staysUnerased(e.held()) }},
+		{"an error is forgotten and the key is free", func(e *env) {
+			e.failed()
+			e.wantErased()
+			e.acquire(newOwner())
+		}},
+		{"a result is forgotten together with who settled it", func(e *env) {
+			held := e.held()
+			e.resolve(held, guard.StatusCompleted)
+			e.wantErased()
+			e.unchanged(func() { e.wantReplace(held, guard.ReplaceStale) })
 		}},
 		{"the fence goes on growing after an erasure", func(e *env) {
 			before := e.completed().Fence
@@ -72,13 +84,26 @@ func (e *env) erase() guard.EraseReply {
 	return reply
 }
 
+// staysUnerased wants the record to be named as what is in the way.
+func (e *env) staysUnerased(rec guard.Record) {
+	e.Helper()
+	e.unchanged(func() {
+		reply := e.erase()
+		if reply.Erased {
+			e.Fatalf("a %s record was erased", rec.Status)
+		}
+		e.same(reply.Record, rec)
+	})
+}
+
 func (e *env) wantErased() {
 	e.Helper()
 	if reply := e.erase(); !reply.Erased {
 		e.Fatalf("not erased: a %s record is in the way", reply.Record.Status)
 	}
 	left := e.load().Record
-	if left.Result != nil || left.Owner.Label != "" || left.Owner.TraceParent != "" || left.Fingerprint != (guard.Fingerprint{}) {
+	if left.Result != nil || left.Owner.Label != "" || left.Owner.TraceParent != "" || left.Fingerprint != (guard.Fingerprint{}) ||
+		left.Resolved != nil || left.Dispatch != nil {
 		e.Errorf("%+v is still there", left)
 	}
 }

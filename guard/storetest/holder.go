@@ -138,36 +138,6 @@ func (e *env) wantHold(rec guard.Record, want guard.HoldStatus) {
 	}
 }
 
-func (e *env) fail(rec guard.Record) guard.ReplaceStatus {
-	e.Helper()
-	e.holder()
-	reply, err := e.store.Replace(e.ctx(), guard.ReplaceRequest{
-		Key: e.key, Record: rec, Failed: true, Encoding: encoding, Result: []byte(refusal),
-		Lease: e.harness.ShortLease, Retention: retention,
-	})
-	e.check("replace with an error", err)
-	return reply.Status
-}
-
-// refusal is an error in its stored form.
-const refusal = `{"code":"card_declined"}`
-
-func (e *env) wantFail(rec guard.Record, want guard.ReplaceStatus) {
-	e.Helper()
-	if got := e.fail(rec); got != want {
-		e.Fatalf("replace with an error: %q, want %q", got, want)
-	}
-}
-
-// wantFailed compares the record with the refusal as the error of this owner.
-func (e *env) wantFailed(rec guard.Record, owner guard.Owner) {
-	e.Helper()
-	e.wantState(rec, guard.StatusFailed, owner)
-	if string(rec.Result) != refusal || rec.Encoding != encoding {
-		e.Errorf("error: %.40q (%s), want %q (%s)", rec.Result, rec.Encoding, refusal, encoding)
-	}
-}
-
 // evidence is that of the owner which reserved the record dispatched.
 func evidence(rec guard.Record) *guard.Dispatch {
 	return &guard.Dispatch{Owner: rec.Owner, Fence: rec.Fence, At: rec.Created}

@@ -150,6 +150,26 @@ func unreadableClauses() []clause {
 			rec := e.spoiled()
 			e.unchanged(func() { e.wantRelease(rec, false) })
 		}},
+		{"it is not held and stays", func(e *env) {
+			rec := e.spoiled()
+			e.unchanged(func() { e.wantHold(rec, guard.HoldRefused) })
+		}},
+		{"it is not taken by those who recover and stays", func(e *env) {
+			e.spoiled()
+			e.unchanged(func() { e.wantHeldNow(e.ask(recovering()), false) })
+		}},
+		{"it is not settled and stays", func(e *env) {
+			rec := e.spoiled()
+			e.unchanged(func() {
+				for _, fence := range []int64{rec.Fence, e.stored().Fence} {
+					req := settlement(guard.Record{Fence: fence}, guard.StatusReleased)
+					req.Live = true
+					if e.resolveBy(req).Resolved {
+						e.Error("a record that may be a newer version's was settled")
+					}
+				}
+			})
+		}},
 	}
 }
 

@@ -26,6 +26,33 @@ func watchClauses() []clause {
 			e.wantRelease(rec, true)
 			e.wantNotice(changed)
 		}},
+		{"a hold gives notice", func(e *env) {
+			rec := e.acquire(newOwner())
+			changed, _ := e.watch()
+			e.wantHold(rec, guard.HoldHeld)
+			e.wantNotice(changed)
+		}},
+		{"a release into a held record gives notice", func(e *env) {
+			e.held()
+			rec := e.recover()
+			changed, _ := e.watch()
+			e.releaseHeld(rec)
+			e.wantNotice(changed)
+		}},
+		{"an error gives notice", func(e *env) {
+			rec := e.acquire(newOwner())
+			changed, _ := e.watch()
+			e.wantFail(rec, guard.ReplaceStored)
+			e.wantNotice(changed)
+		}},
+		{"who settles a record gives notice", func(e *env) {
+			e.eachSettlement(func(at *env, as guard.Status) {
+				held := at.held()
+				changed, _ := at.watch()
+				at.isSettled(held, as)
+				at.wantNotice(changed)
+			})
+		}},
 		{"everybody who watches gets one", func(e *env) {
 			rec := e.acquire(newOwner())
 			first, _ := e.watch()
