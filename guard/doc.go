@@ -43,21 +43,57 @@
 // What a call of the store does depends on the record that it finds. A test holds
 // this table to the code:
 //
-//	the key has                          reserve   renew     replace   release
-//	nothing                              acquired  restored  restored  tombstone
-//	nothing, own lease over              acquired  lost      restored  tombstone
-//	own reservation                      acquired  ok        stored    released
-//	own reservation, lease over          acquired  ok        stored    released
-//	own result                           found     lost      stored    refused
-//	own tombstone                        found     lost      stale     released
-//	another's reservation                found     lost      stale     refused
-//	another's reservation, lease over    takeover  lost      restored  refused
-//	another's result                     found     lost      stale     refused
-//	another's result, retention over     acquired  lost      restored  refused
-//	another's tombstone                  acquired  lost      restored  refused
+//	the key has                          reserve   renew     replace   release    hold
+//	nothing                              acquired  restored  restored  tombstone  restored
+//	nothing, own lease over              acquired  lost      restored  tombstone  restored
+//	own reservation                      acquired  ok        stored    released   held
+//	own reservation, lease over          acquired  ok        stored    released   held
+//	own, with another's evidence         takeover  ok        stored    held       held
+//	own result                           found     lost      stored    refused    refused
+//	own tombstone                        found     lost      stale     released   refused
+//	own, held                            found     lost      stored    released   held
+//	another's reservation                found     lost      stale     refused    refused
+//	another's reservation, lease over    takeover  lost      restored  refused    restored
+//	another's, dispatched, lease over    held      lost      stale     refused    refused
+//	another's, held                      found     lost      stale     refused    refused
+//	another's result                     found     lost      stale     refused    refused
+//	another's result, retention over     acquired  lost      restored  refused    restored
+//	another's tombstone                  acquired  lost      restored  refused    restored
 //
 // Found, lost, stale and refused change nothing. A record that this version cannot
-// read counts as another's reservation that never runs out.
+// read counts as another's reservation that never runs out. A remembered error is a
+// result. Dispatched and held records are those of the next section; to a call with a
+// recovery hook they are a takeover.
+//
+// # Outcomes that nobody knows
+//
+// An owner that dies after the card was charged leaves a reservation that runs out,
+// and a timeout after the request left is neither success nor failure. By default the
+// key is free in both cases and the next call has the effect again. For effects that
+// must not happen twice there is more, at no further call of the store:
+//
+//   - [AtMostOnce]: a run counts as dispatched from its reservation on. What ends it without an
+//     answer (a crash, a panic, an error, a result that cannot be stored) leaves the key held, and later
+//     calls get [ErrOutcomeUnknown] until somebody settles it.
+//   - [WithRecovery]: the same, and the next call first asks a function of yours: is there a
+//     charge for this key at the provider? Found, and that is the result; not found, and
+//     the action runs; else the key stays held.
+//   - [MarkDispatch]: the run counts as dispatched only once its action has called
+//     [Dispatched], so a crash before it is safe to repeat.
+//   - [OnFailure]: what an error means. Release, nothing happened; [Remember], a definite refusal
+//     that later calls get too; [Hold], nobody knows.
+//   - [ForPayments]: the preset that makes you choose.
+//
+// A dispatched run is never released on the strength of an error that the policy does not
+// name. The evidence (who may have had the effect, since when, in which trace) goes from owner to owner
+// until a result, the hook's word or an operator clears it; the owner in question settles the key itself if it
+// still lives. Operators find such keys by [Guard.List] and settle them by
+// [Operation.Resolve], on the condition of the fence that they saw.
+//
+// All this is bounded by what the store keeps: held keys and dispatched reservations
+// live for the hold's retention (30 days), results for theirs (24 h). And a request that is
+// still on its way when the hook says not found has its effect beside the new run, unless the other side
+// refuses its smaller fence: see [RecoveryFunc].
 //
 // # A key that is in use
 //
@@ -85,7 +121,7 @@
 //
 // # What is not promised
 //
-// This is not exactly-once delivery to the outside world. An owner that dies
+// This is not exactly-once delivery to the outside world. By default, an owner that dies
 // between the effect and the replace leaves a reservation that runs out, and the
 // next call has the effect again. So does one that stands still for a whole lease or
 // cannot reach the store that long (it is told: see [Lease.Lost]), and an action that

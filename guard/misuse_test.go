@@ -103,3 +103,28 @@ func TestForPayments_AResultThatCannotBeReadRunsNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestAtMostOnce_CostsNoCallOfTheStore: nor does a recovery hook that nobody needs.
+func TestAtMostOnce_CostsNoCallOfTheStore(t *testing.T) {
+	hook := guard.WithRecovery(func(context.Context, guard.Evidence) (int, guard.Finding, error) {
+		return 0, guard.CannotTell, nil
+	})
+	for name, opts := range map[string][]guard.OperationOption{
+		"plain": nil, "at most once": atMostOnce(), "hook": {guard.ForPayments(), hook},
+	} {
+		store := newFaultyStore()
+		op, _ := newOp[int](t, store, opts...)
+		for range 2 {
+			if _, err := op.Do(t.Context(), "k", new(counter).act); err != nil {
+				t.Fatal(err)
+			}
+		}
+		calls := 0
+		for _, n := range store.calls {
+			calls += n
+		}
+		if calls != 3 {
+			t.Errorf("%s: a miss and a hit took %d calls of the store %v, want 3", name, calls, store.calls)
+		}
+	}
+}

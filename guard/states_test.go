@@ -18,24 +18,24 @@ const (
 
 // stateTable reads the table of the package comment: for each state of a key what
 // the calls of the store do.
-func stateTable(t *testing.T) map[string][4]string {
+func stateTable(t *testing.T) map[string][5]string {
 	t.Helper()
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, ok := strings.Cut(string(doc), "reserve   renew     replace   release\n")
+	_, text, ok := strings.Cut(string(doc), "reserve   renew     replace   release    hold\n")
 	if !ok {
 		t.Fatal("doc.go has no state table")
 	}
-	table := map[string][4]string{}
-	row := regexp.MustCompile(`^//\t(\S.*?)  +(\w+) +(\w+) +(\w+) +(\w+)$`)
+	table := map[string][5]string{}
+	row := regexp.MustCompile(`^//\t(\S.*?)  +(\w+) +(\w+) +(\w+) +(\w+) +(\w+)$`)
 	for line := range strings.Lines(text) {
 		cells := row.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if cells == nil {
 			break
 		}
-		table[cells[1]] = [4]string(cells[2:])
+		table[cells[1]] = [5]string(cells[2:])
 	}
 	return table
 }
@@ -46,6 +46,8 @@ type scene struct {
 	store *guard.MemoryStore
 	key   guard.Key
 	own   guard.Record
+	// recovers says that reserves are of callers with a recovery hook.
+	recovers bool
 }
 
 // states brings a key into each state of the table.
@@ -53,6 +55,10 @@ func states() map[string]func(*scene) {
 	return map[string]func(*scene){
 		"nothing":                           func(s *scene) { s.own = s.reserve("me"); s.store.Clear() },
 		"nothing, own lease over":           func(s *scene) { s.own = s.reserve("me"); s.store.Clear(); time.Sleep(stateLease) },
+		"own, with another's evidence":      func(s *scene) { s.dispatch("rival"); s.recovers = true; s.own = s.reserve("me") },
+		"own, held":                         func(s *scene) { s.own = s.reserve("me"); s.hold() },
+		"another's, dispatched, lease over": func(s *scene) { s.dispatch("rival") },
+		"another's, held":                   func(s *scene) { s.dispatch("rival"); s.reserve("rival's rival") },
 		"own reservation":                   func(s *scene) { s.own = s.reserve("me") },
 		"own reservation, lease over":       func(s *scene) { s.own = s.reserve("me"); time.Sleep(stateLease) },
 		"own result":                        func(s *scene) { s.own = s.reserve("me"); s.replace(s.own) },
@@ -74,7 +80,7 @@ func TestDoc_TheStateTableIsWhatTheStoreDoes(t *testing.T) {
 	if len(table) != len(made) {
 		t.Errorf("the table of doc.go has %d states, this test %d", len(table), len(made))
 	}
-	calls := [4]struct {
+	calls := [5]struct {
 		name string
 		word func(*scene) string
 	}{
@@ -82,6 +88,7 @@ func TestDoc_TheStateTableIsWhatTheStoreDoes(t *testing.T) {
 		{"renew", func(s *scene) string { return string(s.renew()) }},
 		{"replace", func(s *scene) string { return string(s.replace(s.own)) }},
 		{"release", (*scene).releaseWord},
+		{"hold", func(s *scene) string { return string(s.hold()) }},
 	}
 	for state, bring := range made {
 		for i, call := range calls {
@@ -128,6 +135,7 @@ func (s *scene) ask(owner string) guard.ReserveReply {
 	s.Helper()
 	reply, err := s.store.Reserve(s.Context(), guard.ReserveRequest{
 		Key: s.key, Owner: guard.Owner{Token: owner}, Lease: stateLease, Retention: stateRetention,
+		Recovers: s.recovers,
 	})
 	s.check(err)
 	return reply
@@ -135,9 +143,31 @@ func (s *scene) ask(owner string) guard.ReserveReply {
 
 func (s *scene) reserve(owner string) guard.Record { return s.ask(owner).Record }
 
+// dispatch is an owner whose lease runs out after its dispatch.
+func (s *scene) dispatch(owner string) {
+	s.Helper()
+	_, err := s.store.Reserve(s.Context(), guard.ReserveRequest{
+		Key: s.key, Owner: guard.Owner{Token: owner}, Lease: stateLease, Retention: stateRetention,
+		Dispatched: true, HoldRetention: stateRetention,
+	})
+	s.check(err)
+	time.Sleep(stateLease)
+}
+
+func (s *scene) hold() guard.HoldStatus {
+	s.Helper()
+	reply, err := s.store.Hold(s.Context(), guard.HoldRequest{
+		Key: s.key, Record: s.own, Lease: stateLease, Retention: stateRetention,
+	})
+	s.check(err)
+	return reply.Status
+}
+
 func (s *scene) reserveWord() string {
 	reply := s.ask("me")
 	switch {
+	case reply.Held:
+		return "held"
 	case !reply.Acquired:
 		return "found"
 	case reply.Record.TookOver != nil:
@@ -179,7 +209,9 @@ func (s *scene) release(own guard.Record) bool {
 
 func (s *scene) releaseWord() string {
 	switch before := s.load(); {
-	case s.release(s.own):
+	case s.release(s.own) && s.load().Record.Status == guard.StatusHeld:
+		return "held"
+	case s.load().Record.Status == guard.StatusReleased && before.Found && s.load().Record.Owner.Token == "me":
 		return "released"
 	case !before.Found && s.load().Record.Status == guard.StatusReleased:
 		return "tombstone"
