@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +22,34 @@ const faultEnv = "ONCEGUARD_STORETEST_FAULT"
 // fault is a way to break a store, and the clauses that must notice.
 type fault struct {
 	name    string
-	broken  func(guard.Store) guard.Store
+	broken  func(able) guard.Store
 	clauses []string
 }
 
-func faults() []fault {
+// groups matches the groups of the clauses that must notice: the others may wait long
+// for what a broken store does not do.
+func (f fault) groups() string {
+	var names []string
+	for _, clause := range f.clauses {
+		group, _, _ := strings.Cut(clause, "/")
+		names = append(names, regexp.QuoteMeta(strings.ReplaceAll(group, " ", "_")))
+	}
+	return "^(" + strings.Join(names, "|") + ")$"
+}
+
+// able is a store with every ability.
+type able interface {
+	guard.Store
+	guard.Notifier
+	guard.Eraser
+	guard.Holder
+	guard.Resolver
+	guard.Lister
+}
+
+func faults() []fault { return append(protocolFaults(), outcomeFaults()...) }
+
+func protocolFaults() []fault {
 	return []fault{
 		{"a reserve ignores the live owner", wrap(withReserve(takesLive)), []string{
 			"Reserve/a live reservation keeps others out and says whose it is",
@@ -70,20 +94,36 @@ func faults() []fault {
 			"Release/a missing record becomes a tombstone that a delayed reserve finds",
 			"Release/a missing record becomes a tombstone that a delayed renewal finds",
 		}},
-		{"keys are joined by a colon", func(s guard.Store) guard.Store { return joinedKeys{s} }, []string{
+		{"keys are joined by a colon", func(s able) guard.Store { return joinedKeys{s} }, []string{
 			"Keys/two keys never share a record",
 		}},
-		{"contexts are ignored", func(s guard.Store) guard.Store { return deaf{s} }, []string{
+		{"contexts are ignored", func(s able) guard.Store { return deaf{s} }, []string{
 			"Context/a canceled context fails every call at once",
 			"Context/an expired context fails every call at once",
 		}},
 	}
 }
 
-// TestBrokenStore is run by TestRun_NoticesABrokenStore, in a process of its own
-// because it fails.
+// noAbilities is a store that has nothing but the protocol. That is no fault.
+func noAbilities() fault {
+	return fault{"no abilities", func(s able) guard.Store { return struct{ guard.Store }{s} }, []string{
+		"Dispatch/a reservation is dispatched from its first moment on",
+		"Mark/a missing record is put back and marked at once",
+		"Takeover of what was dispatched/without recovery it becomes held in that very step",
+		"Held/its owner's result settles it",
+		"Failed/the owner's reservation becomes its error",
+		"Hold/a late hold and a takeover never both succeed",
+		"Resolve/a held record is settled",
+		"List/every key comes back as it is",
+		"Erase/a result is forgotten and the key is free",
+		"Watch/a result gives notice",
+	}}
+}
+
+// TestBrokenStore is run by the tests below, in a process of its own because it
+// fails.
 func TestBrokenStore(t *testing.T) {
-	for _, f := range faults() {
+	for _, f := range append(faults(), noAbilities()) {
 		if f.name == os.Getenv(faultEnv) {
 			storetest.Run(t, storetest.Harness{
 				New: func(*testing.T) guard.Store { return f.broken(guard.NewMemoryStore()) },
@@ -95,40 +135,62 @@ func TestBrokenStore(t *testing.T) {
 }
 
 func TestRun_NoticesABrokenStore(t *testing.T) {
+	for _, f := range faults() {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := f.run(t, "/"+f.groups())
+			if err == nil {
+				t.Fatal("the suite passed")
+			}
+			f.wantLines(t, out, "FAIL")
+		})
+	}
+}
+
+func TestRun_SkipsWhatAStoreIsNotAbleTo(t *testing.T) {
+	t.Parallel()
+	f := noAbilities()
+	out, err := f.run(t, "")
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	f.wantLines(t, out, "SKIP")
+}
+
+// run is the suite with the fault, or the groups of it that match.
+func (f fault) run(t *testing.T, groups string) ([]byte, error) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range faults() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestBrokenStore$", "-test.timeout=1m", "-test.parallel=50")
-			cmd.Env = append(os.Environ(), faultEnv+"="+f.name)
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatal("the suite passed")
-			}
-			for _, clause := range f.clauses {
-				if !bytes.Contains(out, []byte("--- FAIL: TestBrokenStore/"+strings.ReplaceAll(clause, " ", "_")+" ")) {
-					t.Errorf("the suite did not fail at %q:\n%s", clause, out)
-				}
-			}
-		})
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestBrokenStore$"+groups, "-test.v", "-test.timeout=1m", "-test.parallel=50")
+	cmd.Env = append(os.Environ(), faultEnv+"="+f.name)
+	return cmd.CombinedOutput()
+}
+
+// wantLines wants the clauses of the fault to have ended like this.
+func (f fault) wantLines(t *testing.T, out []byte, end string) {
+	t.Helper()
+	for _, clause := range f.clauses {
+		if !bytes.Contains(out, []byte("--- "+end+": TestBrokenStore/"+strings.ReplaceAll(clause, " ", "_")+" ")) {
+			t.Errorf("the suite has no %s of %q:\n%s", end, clause, out)
+		}
 	}
 }
 
 // store breaks one method of the store it wraps.
 type store struct {
-	guard.Store
+	able
 	reserve func(context.Context, guard.Store, guard.ReserveRequest) (guard.ReserveReply, error)
 	renew   func(context.Context, guard.Store, guard.RenewRequest) (guard.RenewReply, error)
 	replace func(context.Context, guard.Store, guard.ReplaceRequest) (guard.ReplaceReply, error)
 	release func(context.Context, guard.Store, guard.ReleaseRequest) (guard.ReleaseReply, error)
 }
 
-func wrap(break_ func(*store)) func(guard.Store) guard.Store {
-	return func(sound guard.Store) guard.Store {
-		s := &store{Store: sound, reserve: soundReserve, renew: soundRenew, replace: soundReplace, release: soundRelease}
+func wrap(break_ func(*store)) func(able) guard.Store {
+	return func(sound able) guard.Store {
+		s := &store{able: sound, reserve: soundReserve, renew: soundRenew, replace: soundReplace, release: soundRelease}
 		break_(s)
 		return s
 	}
@@ -151,19 +213,19 @@ func withRelease(f func(context.Context, guard.Store, guard.ReleaseRequest) (gua
 }
 
 func (s *store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.ReserveReply, error) {
-	return s.reserve(ctx, s.Store, req)
+	return s.reserve(ctx, s.able, req)
 }
 
 func (s *store) Renew(ctx context.Context, req guard.RenewRequest) (guard.RenewReply, error) {
-	return s.renew(ctx, s.Store, req)
+	return s.renew(ctx, s.able, req)
 }
 
 func (s *store) Replace(ctx context.Context, req guard.ReplaceRequest) (guard.ReplaceReply, error) {
-	return s.replace(ctx, s.Store, req)
+	return s.replace(ctx, s.able, req)
 }
 
 func (s *store) Release(ctx context.Context, req guard.ReleaseRequest) (guard.ReleaseReply, error) {
-	return s.release(ctx, s.Store, req)
+	return s.release(ctx, s.able, req)
 }
 
 func soundReserve(ctx context.Context, s guard.Store, req guard.ReserveRequest) (guard.ReserveReply, error) {
@@ -271,7 +333,7 @@ func noTombstone(ctx context.Context, s guard.Store, req guard.ReleaseRequest) (
 	return s.Release(ctx, req)
 }
 
-// joinedKeys takes operation and name for one text.
+// joinedKeys takes operation and name for one text. It has no abilities.
 type joinedKeys struct{ guard.Store }
 
 func join(key guard.Key) guard.Key { return guard.Key{Name: key.Operation + ":" + key.Name} }
@@ -286,7 +348,7 @@ func (s joinedKeys) Load(ctx context.Context, req guard.LoadRequest) (guard.Load
 	return s.Store.Load(ctx, req)
 }
 
-// deaf does not look at the context.
+// deaf does not look at the context. It has no abilities.
 type deaf struct{ guard.Store }
 
 func (s deaf) Reserve(_ context.Context, req guard.ReserveRequest) (guard.ReserveReply, error) {
