@@ -13,6 +13,12 @@ import (
 // [NewOperation]: a codec that cannot carry the type says so at start-up.
 type resultChecker interface{ CheckResult(ptr any) error }
 
+// Codecs may have a method ErrorCodec() ErrorCodec: that of the errors that belong to
+// their results, as an adapter has it that must not leave the choice to its user. It
+// takes the place of the guard's own and of a default; [WithErrorCodec] for the
+// operation is an error then.
+type errorCodecOwner interface{ ErrorCodec() ErrorCodec }
+
 // Codec turns results into bytes and back. It is used by many goroutines at
 // once.
 type Codec interface {

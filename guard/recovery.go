@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -51,6 +52,10 @@ type Evidence struct {
 // behind, and what it returns later is dropped.
 type RecoveryFunc[T any] func(ctx context.Context, lost Evidence) (T, Finding, error)
 
+// ErrRecoveryType is in the error of [NewOperation] when the function of [WithRecovery]
+// finds results of another type than the operation has.
+var ErrRecoveryType = errors.New("recovery hook of another result type")
+
 // WithRecovery sets the recovery hook, which must be of the operation's result type.
 // Every run then counts as dispatched from its reservation on (or as [MarkDispatch]
 // says), at no call of the store, and whoever finds the record of one whose owner died
@@ -87,7 +92,8 @@ func (r typedRecovery[T]) fits(result any) error {
 		return errors.New("WithRecovery is nil: leave it out for no recovery")
 	}
 	if _, ok := result.(*T); !ok {
-		return fmt.Errorf("WithRecovery finds results of %T, the operation has %T: give it a hook of its own type", new(T), result)
+		return fmt.Errorf("%w: WithRecovery finds results of %s, the operation has %s: give it a hook of its own type",
+			ErrRecoveryType, reflect.TypeFor[T](), reflect.TypeOf(result).Elem())
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -59,9 +60,10 @@ func MarkDispatch() Option {
 	return option(func(s *settings) { s.markDispatch = true })
 }
 
-// WithHoldRetention sets how long held keys stay blocked, and the records of owners
-// that died after the dispatch are kept, after the last sign of life. After that a call
-// runs again. Default [DefaultHoldRetention], at least a lease, at most 10 years.
+// WithHoldRetention sets how long held keys stay blocked, and how long the records of
+// owners that died after the dispatch are kept, after the last sign of life (the
+// latter no shorter than a result, see [WithRetention]). After that a call runs again.
+// Default [DefaultHoldRetention], at least a lease, at most 10 years.
 func WithHoldRetention(d time.Duration) Option {
 	return option(func(s *settings) { s.holdRetention, s.holdRetentionSet = d, true })
 }
@@ -115,6 +117,9 @@ func (s *settings) resolveHolds() {
 	if s.protects() && !s.onUnreadableSet {
 		s.onUnreadable = Refuse
 	}
+	if owner, ok := s.codec.(errorCodecOwner); ok {
+		s.errorCodec = owner.ErrorCodec()
+	}
 }
 
 // checkHolds finds what makes no sense for any operation.
@@ -128,7 +133,7 @@ func (s *settings) checkHolds() error {
 	if s.onFailureSet && s.onFailure == nil {
 		faults = append(faults, errors.New("OnFailure is nil: leave it out, and every error is undecided"))
 	}
-	if s.errorCodecSet && (s.errorCodec == nil || s.errorCodec.Encoding() == "") {
+	if s.errorCodec == nil || s.errorCodec.Encoding() == "" {
 		faults = append(faults, errors.New("error codec is nil or has no encoding name: leave WithErrorCodec out for the default"))
 	}
 	return errors.Join(faults...)
@@ -170,6 +175,9 @@ func (s *settings) checkHoldsUseful(own settings) error {
 	useless(own.recoveryTimeoutSet && !s.recovers(), "WithRecoveryTimeout", "WithRecovery")
 	useless(own.failureRetentionSet && s.onFailure == nil, "WithFailureRetention", "OnFailure")
 	useless(own.errorCodecSet && s.onFailure == nil, "WithErrorCodec", "OnFailure")
+	if _, ok := s.codec.(errorCodecOwner); ok && own.errorCodecSet {
+		faults = append(faults, fmt.Errorf("WithErrorCodec: codec %q encodes errors too: leave it out", s.codec.Encoding()))
+	}
 	useless(own.holdRetentionSet && !s.holds(), "WithHoldRetention", "AtMostOnce, MarkDispatch, WithRecovery or OnFailure")
 	return errors.Join(faults...)
 }
