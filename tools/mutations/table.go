@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // mutation is a fault in the protocol and the test that must notice it.
 type mutation struct {
 	name string
@@ -16,7 +18,7 @@ const (
 )
 
 func mutations() []mutation {
-	return append(protocol(), stores()...)
+	return slices.Concat(protocol(), unknowns(), stores())
 }
 
 // protocol breaks the calls.
@@ -65,19 +67,19 @@ func protocol() []mutation {
 			"guard", "^TestCase_R5_",
 		},
 		{
-			"a panic leaves the key reserved", "guard/run.go",
-			"		case actionErr == nil || !c.keep", "		case actionErr == ErrActionUnwound:\n		case actionErr == nil || !c.keep",
+			"a panic leaves the key reserved", "guard/settle.go",
+			"		c.leave(ctx, held, s)\n	}()\n", "		if actionErr != ErrActionUnwound {\n			c.leave(ctx, held, s)\n		}\n	}()\n",
 			"guard", "^TestCase_R8_",
 		},
 		{
 			"no last reserve at the wait bound", "guard/wait.go",
 			"	reply, phase, err := w.ask(ctx, phaseCtx, atBound)\n",
-			"	if atBound {\n		outcome, err := w.c.refuse(w.seen)\n		return outcome, true, err\n	}\n	reply, phase, err := w.ask(ctx, phaseCtx, atBound)\n",
+			"	if atBound {\n		outcome, err := w.c.refuse(ctx, w.seen)\n		return outcome, true, err\n	}\n	reply, phase, err := w.ask(ctx, phaseCtx, atBound)\n",
 			"guard", "^TestWait_OneLastReserveAtTheBound$",
 		},
 		{
 			"a renewal that fails ends the renewals", "guard/lease.go",
-			"			next = h.failed(ctx, sent)\n", "			return\n",
+			"		return h.failed(ctx, sent), true\n", "		return next, false\n",
 			"guard", "^TestCase_L2_",
 		},
 		{
@@ -86,8 +88,8 @@ func protocol() []mutation {
 			"guard", "^TestStorage_FailClosedRetryDoesNotMeetItsOwnGhost$",
 		},
 		{
-			"one try to store a result", "guard/run.go",
-			"	if err != nil && held != nil {\n", "	if false {\n",
+			"one try to store a result", "guard/settle.go",
+			"	case held != nil && (s.how != wayRelease || held.dispatched()):\n", "	case false:\n",
 			"guard", "^TestStorage_AResultIsStoredWhenTheStoreIsBackWithinTheLease$",
 		},
 		{
@@ -96,8 +98,8 @@ func protocol() []mutation {
 			"guard", "^TestStorage_ADeadlineThatPasses",
 		},
 		{
-			"the result is encoded without the lease", "guard/run.go",
-			"	if actionErr == nil {\n		result, storable", "	held.stop()\n	held = nil\n	if actionErr == nil {\n		result, storable",
+			"the result is encoded without the lease", "guard/settle.go",
+			"	dispatched := held.dispatched()\n", "	dispatched := held.dispatched()\n	held.stop()\n	held = nil\n",
 			"guard", "^TestLease_TheResultIsEncodedUnderTheLease$",
 		},
 	}
@@ -108,7 +110,7 @@ func stores() []mutation {
 	return []mutation{
 		{
 			"release without owner check", "guard/memory.go",
-			"if old.Owner.Token != req.Record.Owner.Token || old.Status == StatusCompleted {", "if old.Status == StatusCompleted {",
+			"		case old.Owner.Token != req.Record.Owner.Token || old.settled():\n", "		case old.settled():\n",
 			"guard", "^TestCase_L4_",
 		},
 		{
@@ -138,8 +140,8 @@ func stores() []mutation {
 			"guard/storetest", contract,
 		},
 		{
-			"a fence that follows the clock alone", "guard/memory.go",
-			"next.Fence, next.Attempt = max(old.Fence+1, next.Fence), old.Attempt+1", "next.Attempt = old.Attempt + 1",
+			"a fence that follows the clock alone", "guard/memory_hold.go",
+			"	r.Fence, r.Attempt = max(old.Fence+1, r.Fence), old.Attempt+1\n	open", "	r.Attempt = old.Attempt + 1\n	open",
 			"guard", "^TestMemoryStore_TheFenceGrowsWhenTheClockStandsStill$",
 		},
 		{

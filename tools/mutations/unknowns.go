@@ -1,0 +1,87 @@
+package main
+
+// unknowns breaks what becomes of effects that may have happened.
+func unknowns() []mutation {
+	return []mutation{
+		{
+			"a dispatched run is released", "guard/settle.go",
+			"	if dispatched {\n		return settlement{how: wayHold", "	if false {\n		return settlement{how: wayHold",
+			"guard", "^TestDispatched_NeverEndsInARelease$",
+		},
+		{
+			"an unconfirmed mark does not count", "guard/dispatch.go",
+			"return h != nil && h.at.Load() != notDispatched", "return h != nil && h.at.Load() == isDispatched",
+			"guard", "^TestDispatched_AnUnconfirmedMarkCounts$",
+		},
+		{
+			"dispatched without the store's word", "guard/dispatch.go",
+			"	case err := <-done:\n		return err\n", "	case <-done:\n		return nil\n",
+			"guard", "^TestDispatched_NilOnlyOnTheStoresWord$",
+		},
+		{
+			"a store error after not found runs", "guard/recovery.go",
+			"	case err == nil:\n		c.recovering = false\n", "	case true || err == nil:\n		c.recovering = false\n",
+			"guard", "^TestRecovery_TheEvidenceSurvives$",
+		},
+		{
+			"a hook's error counts as its finding", "guard/recovery.go",
+			"	if answer.err != nil || answer.found", "	if answer.found",
+			"guard", "^TestRecovery_CannotTellHoldsAndKeepsTheEvidence$",
+		},
+		{
+			"a call that cannot tell releases", "guard/settle.go",
+			"		s = settlement{how: wayHold, reason: ReasonCannotTell}\n", "		s = settlement{how: wayResult}\n",
+			"guard", "^TestRecovery_CannotTellHoldsAndKeepsTheEvidence$",
+		},
+		{
+			"not found leaves the old evidence", "guard/recovery.go",
+			"mark{nothingFound: true, dispatched", "mark{nothingFound: false, dispatched",
+			"guard", "^TestRecovery_NotFoundRunsAndIsTheRunInQuestionFromThenOn$",
+		},
+		{
+			"a policy's panic reaches the caller", "guard/settle.go",
+			"	defer contain()\n	return c.op.onFailure(", "	return c.op.onFailure(",
+			"guard", "^TestOnFailure_SaysWhatBecomesOfTheKey$",
+		},
+		{
+			"unreadable results run at most once more", "guard/unknown.go",
+			"	if s.protects() && !s.onUnreadableSet {\n", "	if false {\n",
+			"guard", "^TestForPayments_AResultThatCannotBeReadRunsNothing$|^TestAtMostOnce",
+		},
+		{
+			"a dispatched reservation is free", "guard/memory_hold.go",
+			"r.Status == StatusPending && over && r.Dispatch == nil:", "r.Status == StatusPending && over:",
+			"guard", "^TestAtMostOnce_ADeadOwnersKeyIsHeldAndNothingRuns$",
+		},
+		{
+			"the hook is asked too early", "guard/memory_hold.go",
+			"	case req.Recovers && !now.Before(r.Updated.Add(req.Settle)):\n", "	case req.Recovers:\n",
+			"guard", "^TestRecovery_WaitsForTheSettleTime$",
+		},
+		{
+			"another input takes what was dispatched", "guard/memory_hold.go",
+			", req.Fingerprint.differs(r.Fingerprint):\n", ":\n",
+			"guard/storetest", contract,
+		},
+		{
+			"a takeover forgets the dispatch", "guard/memory_hold.go",
+			"	if r.Dispatch = old.Dispatch; r.Dispatch != nil", "	if r.Dispatch != nil",
+			"guard", "^TestRecovery_FoundIsTheResultOfAllWhoAsk$",
+		},
+		{
+			"a release drops another's evidence", "guard/memory.go",
+			"		case old.evidence():\n", "		case false:\n",
+			"guard", "^TestRecovery_TheEvidenceSurvives$",
+		},
+		{
+			"a resolution of what was not seen", "guard/memory_hold.go",
+			" || old.Fence != req.Fence {\n", " {\n",
+			"guard", "^TestResolve_",
+		},
+		{
+			"a resolution that its owner undoes", "guard/memory.go",
+			"ours && old.Status != StatusReleased && old.Resolved == nil:", "ours && old.Status != StatusReleased:",
+			"guard", "^TestResolve_OverALiveOwnerRevivesNothing$",
+		},
+	}
+}
