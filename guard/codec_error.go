@@ -94,7 +94,7 @@ func (s *settings) sealError(key Key, remembered error) ([]byte, error) {
 }
 
 // openError undoes sealError.
-func (s *settings) openError(key Key, data []byte) (remembered error, err error) { //nolint:revive,staticcheck // the first is a value
+func (s *settings) openError(key Key, data []byte) (remembered, err error) {
 	if s.cipher != nil {
 		if data, err = s.cipher.Decrypt(key, data); err != nil {
 			return nil, err

@@ -278,7 +278,7 @@ func (r *recorder) wantReason(t *testing.T, kind guard.EventKind, want ...string
 // load reads the record of a key of the test operation.
 func load(tb testing.TB, store guard.Store, key string) guard.LoadReply {
 	tb.Helper()
-	reply, err := store.Load(context.Background(), guard.LoadRequest{
+	reply, err := store.Load(tb.Context(), guard.LoadRequest{
 		Key: guard.Key{Operation: "payment.charge", Name: key},
 	})
 	if err != nil {

@@ -119,9 +119,9 @@ func (c *call) recover(ctx context.Context, held *heldLease) (Outcome, error) {
 		return OutcomeRecovered, nil
 	case NotFound:
 		return c.cleared(ctx, held)
-	default:
-		return c.cannotTell(ctx, answer.err)
+	case CannotTell:
 	}
+	return c.cannotTell(ctx, answer.err)
 }
 
 // cleared drops the evidence, so that the run that follows is the only one in

@@ -99,7 +99,7 @@ func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T])
 			req.Result, err = op.seal(whole, r.Value)
 		case StatusFailed:
 			if r.Err == nil {
-				return errors.New("Err is nil: it is what calls are to get")
+				return errors.New("no Err: it is what calls are to get")
 			}
 			req.Encoding, req.Retention = op.errorEncoding(), op.failureRetention
 			req.Result, err = op.sealError(whole, r.Err)
@@ -118,10 +118,10 @@ func (op *operation) checkResolution(key string, req *ResolveRequest) error {
 		faults = append(faults, fmt.Errorf("%w: %w", ErrInvalidKey, err))
 	}
 	if req.Fence <= 0 {
-		faults = append(faults, errors.New("Fence is missing: give that of the record that you looked at"))
+		faults = append(faults, errors.New("no Fence: give that of the record that you looked at"))
 	}
 	if err := checkLabel(req.Resolver.Label); err != nil {
-		faults = append(faults, fmt.Errorf("By: %w", err))
+		faults = append(faults, fmt.Errorf("by whom: %w", err))
 	}
 	return errors.Join(faults...)
 }

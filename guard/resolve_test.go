@@ -159,10 +159,10 @@ func TestResolve_OverALiveOwnerRevivesNothing(t *testing.T) {
 func TestResolve_SaysWhatIsWrong(t *testing.T) {
 	op, _ := newOp[int](t, guard.NewMemoryStore(), remembering()...)
 	for want, r := range map[string]guard.Resolution[int]{
-		"As":    {Fence: 1, As: guard.StatusHeld},
-		"Fence": {As: guard.StatusReleased},
-		"Err":   {Fence: 1, As: guard.StatusFailed},
-		"By":    {Fence: 1, As: guard.StatusReleased, By: "a\nb"},
+		"As":      {Fence: 1, As: guard.StatusHeld},
+		"Fence":   {As: guard.StatusReleased},
+		"Err":     {Fence: 1, As: guard.StatusFailed},
+		"by whom": {Fence: 1, As: guard.StatusReleased, By: "a\nb"},
 	} {
 		if err := op.Resolve(t.Context(), "k", r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want word of %s", r, err, want)
@@ -300,27 +300,30 @@ func (s brokenList) List(ctx context.Context, req guard.ListRequest) (guard.List
 }
 
 func TestList_EndsAtTheFirstError(t *testing.T) {
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
 	for name, c := range map[string]struct {
-		ctx   context.Context
+		left  bool // the caller
 		store guard.Store
 		query guard.ListQuery
 		says  string
 	}{
-		"page size":   {t.Context(), guard.NewMemoryStore(), guard.ListQuery{PageSize: -1}, "page size"},
-		"state":       {t.Context(), guard.NewMemoryStore(), guard.ListQuery{States: []guard.OpenState{"stuck"}}, "stuck"},
-		"no ability":  {t.Context(), struct{ guard.Store }{guard.NewMemoryStore()}, guard.ListQuery{}, "cannot list"},
-		"it has left": {canceled, guard.NewMemoryStore(), guard.ListQuery{}, "canceled"},
-		"broken":      {t.Context(), brokenList{guard.NewMemoryStore()}, guard.ListQuery{}, "the list ends here"},
+		"page size":   {false, guard.NewMemoryStore(), guard.ListQuery{PageSize: -1}, "page size"},
+		"state":       {false, guard.NewMemoryStore(), guard.ListQuery{States: []guard.OpenState{"stuck"}}, "stuck"},
+		"no ability":  {false, struct{ guard.Store }{guard.NewMemoryStore()}, guard.ListQuery{}, "cannot list"},
+		"it has left": {true, guard.NewMemoryStore(), guard.ListQuery{}, "canceled"},
+		"broken":      {false, brokenList{guard.NewMemoryStore()}, guard.ListQuery{}, "the list ends here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, err := guard.New(c.store)
 			if err != nil {
 				t.Fatal(err)
 			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.left {
+				cancel()
+			}
 			var errs []error
-			for _, err := range g.List(c.ctx, c.query) {
+			for _, err := range g.List(ctx, c.query) {
 				errs = append(errs, err)
 			}
 			if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), c.says) {

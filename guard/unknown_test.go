@@ -34,7 +34,7 @@ func abandon(t *testing.T, store guard.Store, key string, opts ...guard.Operatio
 	spy := &reserveSpy{Store: store}
 	op, _ := newOp[int](t, spy, opts...)
 	go func() {
-		_, _ = op.Do(context.Background(), key, func(context.Context) (int, error) {
+		_, _ = op.Do(t.Context(), key, func(context.Context) (int, error) {
 			runtime.Goexit()
 			return 0, nil
 		})
@@ -137,7 +137,7 @@ func TestAtMostOnce_TheOwnerThatStoodStillSettlesItsHeldKey(t *testing.T) {
 		store.set(fails, guard.PhaseRenew) // cut off from the store
 		action := func(context.Context) (int, error) {
 			time.Sleep(guard.DefaultLease + time.Second)
-			if _, err := op.Do(context.Background(), "k", new(counter).act); !errors.Is(err, guard.ErrOutcomeUnknown) {
+			if _, err := op.Do(t.Context(), "k", new(counter).act); !errors.Is(err, guard.ErrOutcomeUnknown) {
 				t.Errorf("a second call got %v", err)
 			}
 			store.set(nil, guard.PhaseRenew)
@@ -350,11 +350,11 @@ func TestCase_R6_ACancelAfterTheDispatchIsAsThePolicySays(t *testing.T) {
 	}
 }
 
-// declinedBy is an error with details of its own.
-type declinedBy struct{ bank string }
+// declinedError is an error with details of its own.
+type declinedError struct{ bank string }
 
-func (d *declinedBy) Error() string     { return "declined by " + d.bank }
-func (d *declinedBy) ErrorKind() string { return "declined" }
+func (d *declinedError) Error() string     { return "declined by " + d.bank }
+func (d *declinedError) ErrorKind() string { return "declined" }
 
 // TestCase_R7_ADefiniteRefusalIsReplayed, and one that changed nothing runs again.
 func TestCase_R7_ADefiniteRefusalIsReplayed(t *testing.T) {
@@ -368,8 +368,8 @@ func TestCase_R7_ADefiniteRefusalIsReplayed(t *testing.T) {
 		}
 		store := guard.NewMemoryStore()
 		op, rec := newOp[int](t, store, guard.OnFailure(policy), guard.WithFailureRetention(time.Hour))
-		_, err := op.Do(t.Context(), "declined", func(context.Context) (int, error) { return 0, &declinedBy{"a bank"} })
-		if _, ok := errors.AsType[*declinedBy](err); !ok {
+		_, err := op.Do(t.Context(), "declined", func(context.Context) (int, error) { return 0, &declinedError{"a bank"} })
+		if _, ok := errors.AsType[*declinedError](err); !ok {
 			t.Fatal(err)
 		}
 		var c counter

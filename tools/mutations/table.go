@@ -18,7 +18,7 @@ const (
 )
 
 func mutations() []mutation {
-	return slices.Concat(protocol(), unknowns(), stores())
+	return slices.Concat(protocol(), unknowns(), unknownsOfStores(), stores())
 }
 
 // protocol breaks the calls.
