@@ -96,7 +96,7 @@ func TestKeepReserved_ALeaseThatIsGoneIsTold(t *testing.T) {
 			guard.KeepReserved(func(err error) (time.Duration, bool) { return time.Hour, errors.Is(err, later) }))
 		_, _ = op.Do(t.Context(), "order-1", func(context.Context) (int, error) {
 			store.Clear()
-			reserveAs(t, store, "rival") //nolint:contextcheck // the rival is somebody else
+			reserveAs(t, store, "rival")
 			return 0, later
 		})
 		rec.wantOutcomes(t, guard.OutcomePending)

@@ -157,7 +157,7 @@ func TestOnUnreadable_ACallerThatCameLateIsToldOfTheHealersLease(t *testing.T) {
 		gate.set(func(ctx context.Context, call func(context.Context) error) error {
 			err := call(ctx) // it has seen the unreadable result: now another one heals
 			gate.set(nil, guard.PhaseReserve)
-			healing <- start(t.Context(), op, "order-1", slow(time.Second).act) //nolint:contextcheck // another caller
+			healing <- start(t.Context(), op, "order-1", slow(time.Second).act)
 			time.Sleep(time.Millisecond)
 			return err
 		}, guard.PhaseReserve)
