@@ -39,6 +39,7 @@ const (
 // guard's part, Unmarshal, parses; replay, which knows the context, decodes.
 type payloadCodec struct {
 	data      converter.DataConverter
+	errors    failureCodec
 	rawValues atomic.Int32 // whether data passes RawValues: yes, no, or 0 for not known yet
 }
 
@@ -47,7 +48,10 @@ const (
 	no  = 2
 )
 
-func newPayloadCodec(data converter.DataConverter) *payloadCodec { return &payloadCodec{data: data} }
+// newPayloadCodec takes nil for no failure converter.
+func newPayloadCodec(data converter.DataConverter, failures converter.FailureConverter) *payloadCodec {
+	return &payloadCodec{data: data, errors: failureCodec{data: data, own: failures}}
+}
 
 // bind gives the converter the activity's context, where a tenant's key may be.
 func (c *payloadCodec) bind(ctx context.Context) converter.DataConverter {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/onceguard/onceguard/guard"
@@ -37,6 +38,12 @@ const (
 	// over, before the activity ran. It is retried. A cancel that the workflow asked
 	// for is reported by the SDK as such, without this type.
 	TypeCanceled = "onceguard.Canceled"
+	// TypeOutcomeUnknown means that an earlier call may have had the effect, and that
+	// nobody knows. Its details are an [OutcomeUnknown]. It is not retried, since a
+	// retry would find the same: a workflow reconciles, see [Interceptor.Resolve]. Only
+	// when it is too early to ask the recovery hook is it retried, when that may be
+	// asked.
+	TypeOutcomeUnknown = "onceguard.OutcomeUnknown"
 	// TypeDraining means that the guard of this worker shuts down. It is retried,
 	// by another worker.
 	TypeDraining = "onceguard.Draining"
@@ -45,6 +52,44 @@ const (
 // minRetryDelay keeps a lease that is about to end from becoming no delay,
 // which would mean the retry policy's own.
 const minRetryDelay = 100 * time.Millisecond
+
+// OutcomeUnknown is the details of an application error of [TypeOutcomeUnknown]: what a
+// reconciliation needs.
+type OutcomeUnknown struct {
+	Operation string    // the activity type
+	Key       string    // that the rule made of the arguments
+	Fence     int64     // of the record, for [Interceptor.Resolve]
+	Since     time.Time // when the effect may have been let out, on the store's clock, at the earliest
+	Owner     string    // the label of who did
+}
+
+// notRun is what the SDK is told of a guarded call that did not run the activity.
+func notRun(err error, operation, key string, data converter.DataConverter) error {
+	switch err := err.(type) { //nolint:errorlint // not those that a hook's error wraps
+	case *guard.RememberedError:
+		return err.Err // the SDK looks at the outermost error only
+	case *guard.OutcomeUnknownError:
+		return outcomeUnknown(err, OutcomeUnknown{operation, key, err.Fence, err.Since, err.Owner}, data)
+	default:
+		return toTemporal(err)
+	}
+}
+
+// outcomeUnknown is final, unless the recovery hook may be asked later. So it is not
+// when the details cannot be encoded now: the SDK would panic, and a workflow cannot
+// do without them.
+func outcomeUnknown(err *guard.OutcomeUnknownError, details OutcomeUnknown, data converter.DataConverter) error {
+	options := temporal.ApplicationErrorOptions{Cause: err, NonRetryable: err.RetryAfter <= 0, Details: []any{details}}
+	if err.RetryAfter > 0 {
+		options.NextRetryDelay = max(err.RetryAfter, minRetryDelay)
+	}
+	if _, failed := data.ToPayloads(details); failed != nil {
+		options.Cause = errors.Join(err, failed)
+		options.NonRetryable, options.Details = false, nil
+	}
+	return temporal.NewApplicationErrorWithOptions(
+		"not run: an earlier call may have had the effect, and nobody knows", TypeOutcomeUnknown, options)
+}
 
 // toTemporal makes an application error of an error of the guard. Others, such
 // as that of a context that ended, are the SDK's to report.

@@ -66,16 +66,20 @@ type bench struct {
 	id     string
 	Worker worker.Worker
 	seen   *attempts
+	guard  *temporalx.Interceptor
 }
 
 type setup struct {
 	store     guard.Store // default a memory store
 	options   []guard.GuardOption
 	rules     []temporalx.Rule
-	converter converter.DataConverter // default the SDK's
+	converter converter.DataConverter    // default the SDK's
+	failures  converter.FailureConverter // default none
+
+	forgotten bool // the client's failure converter, in the options of the interceptor
 }
 
-func guarded(t *testing.T, s setup) interceptor.WorkerInterceptor {
+func guarded(t *testing.T, s setup) *temporalx.Interceptor {
 	t.Helper()
 	if s.store == nil {
 		s.store = guard.NewMemoryStore()
@@ -87,7 +91,11 @@ func guarded(t *testing.T, s setup) interceptor.WorkerInterceptor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := temporalx.New(g, temporalx.Options{DataConverter: s.converter, Rules: s.rules})
+	options := temporalx.Options{DataConverter: s.converter, FailureConverter: s.failures, Rules: s.rules}
+	if s.forgotten {
+		options.FailureConverter = nil
+	}
+	in, err := temporalx.New(g, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,12 +106,15 @@ func guarded(t *testing.T, s setup) interceptor.WorkerInterceptor {
 func newBench(t *testing.T, s setup) *bench {
 	t.Helper()
 	server := realtest.SharedTemporal(t)
-	b := &bench{t: t, client: server.Client(), queue: t.Name(), id: t.Name() + "/" + uuid.NewString(), seen: &attempts{}}
+	b := &bench{
+		t: t, client: server.Client(), queue: t.Name(), id: t.Name() + "/" + uuid.NewString(),
+		seen: &attempts{}, guard: guarded(t, s),
+	}
 	if s.converter != nil {
-		b.client = server.Dial(t, client.Options{DataConverter: s.converter})
+		b.client = server.Dial(t, client.Options{DataConverter: s.converter, FailureConverter: s.failures})
 	}
 	b.Worker = worker.New(b.client, b.queue, worker.Options{
-		Interceptors:                           []interceptor.WorkerInterceptor{b.seen, guarded(t, s)},
+		Interceptors:                           []interceptor.WorkerInterceptor{b.seen, b.guard},
 		DisableRegistrationAliasing:            true,
 		MaxConcurrentActivityTaskPollers:       2,
 		MaxConcurrentWorkflowTaskPollers:       2,

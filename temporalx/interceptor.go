@@ -20,6 +20,13 @@ type Options struct {
 	// it is required: converter.GetDefaultDataConverter() when the client has none.
 	DataConverter converter.DataConverter
 
+	// FailureConverter is the one given to the client, if it was given one. It makes the
+	// failure that is stored of an error that is remembered, see guard.OnFailure, and
+	// a replay reports that failure as it is. Default: the SDK's, as for a client that
+	// has none, and a replay goes through the worker's own once more. Either way all of
+	// the failure is stored in the form of DataConverter, its message too.
+	FailureConverter converter.FailureConverter
+
 	// Rules say which activities are guarded, and how. Activities without a rule
 	// are left alone. Default: all activities, each with [DefaultKey] and the
 	// guard's options.
@@ -35,20 +42,34 @@ type Rule struct {
 	// Key makes the key of a call. Default [DefaultKey].
 	Key KeyFunc
 
+	// Recovery asks what became of a run whose end nobody knows: see [RecoverWith].
+	// Default: no hook. It takes the place of guard.WithRecovery.
+	Recovery Recovery
+
 	// Options are those of the guard's operation, on top of the guard's own. The
-	// codec is always that of this package, and a stored result that cannot be read
-	// is always an error: guard.OnUnreadable(guard.Refuse).
+	// codecs of results and errors are always those of this package, and a stored
+	// result that cannot be read is always an error: guard.OnUnreadable(guard.Refuse).
 	Options []guard.OperationOption
 }
 
+// Interceptor guards activities. [New] makes it. It is safe for use by several
+// workers.
+type Interceptor struct {
+	interceptor.WorkerInterceptorBase
+	operations operations
+	payloads   *payloadCodec
+}
+
+var _ interceptor.WorkerInterceptor = (*Interceptor)(nil)
+
 // New returns a worker interceptor that guards activities, for
-// worker.Options.Interceptors. It is safe for use by several workers.
+// worker.Options.Interceptors.
 //
 // Put it in front of interceptors that must see only activities that run, and
 // behind those that must see every attempt, such as tracing.
 //
 // Every fault in the options is reported, joined in one error.
-func New(g *guard.Guard, o Options) (interceptor.WorkerInterceptor, error) {
+func New(g *guard.Guard, o Options) (*Interceptor, error) {
 	var faults []error
 	if g == nil {
 		faults = append(faults, errors.New("guard is nil: make one with guard.New"))
@@ -61,12 +82,12 @@ func New(g *guard.Guard, o Options) (interceptor.WorkerInterceptor, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
 	}
-	payloads := newPayloadCodec(o.DataConverter)
+	payloads := newPayloadCodec(o.DataConverter, o.FailureConverter)
 	made, err := newOperations(g, payloads, o.Rules)
 	if err != nil {
 		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
 	}
-	return &workerInterceptor{operations: made, payloads: payloads}, nil
+	return &Interceptor{operations: made, payloads: payloads}, nil
 }
 
 // pending is activity.ErrResultPending on its way through the guard.
@@ -83,14 +104,8 @@ func comesLater(err error) (time.Duration, bool) {
 	return 0, ok
 }
 
-type workerInterceptor struct {
-	interceptor.WorkerInterceptorBase
-	operations operations
-	payloads   *payloadCodec
-}
-
 // InterceptActivity is called by the SDK for every activity task.
-func (w *workerInterceptor) InterceptActivity(
+func (w *Interceptor) InterceptActivity(
 	_ context.Context, next interceptor.ActivityInboundInterceptor,
 ) interceptor.ActivityInboundInterceptor {
 	return &activityInbound{
@@ -101,7 +116,7 @@ func (w *workerInterceptor) InterceptActivity(
 
 type activityInbound struct {
 	interceptor.ActivityInboundInterceptorBase
-	worker *workerInterceptor
+	worker *Interceptor
 }
 
 // ExecuteActivity runs the activity, or returns the result that its key has.
@@ -148,7 +163,7 @@ func (a *activityInbound) once(
 	case err != nil && ran:
 		return result.value, err
 	case err != nil:
-		return nil, toTemporal(err)
+		return nil, notRun(err, op.name, key, data)
 	case result.stored == nil:
 		return result.value, nil
 	}

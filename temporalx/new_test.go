@@ -2,6 +2,7 @@ package temporalx_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,11 +10,16 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/temporalx"
 )
+
+func foundNothing(context.Context, guard.Evidence) (Receipt, guard.Finding, error) {
+	return Receipt{}, guard.CannotTell, nil
+}
 
 func TestNew_SaysWhatIsWrongWithItsOptions(t *testing.T) {
 	t.Parallel()
@@ -56,6 +62,39 @@ func TestNew_SaysWhatIsWrongWithItsOptions(t *testing.T) {
 			}},
 			want: []string{`"A"`, "lease -1s", `"B"`, "option 0 is nil"},
 		},
+		"a hook of the result's type among the options": {
+			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{
+				Activity: "A", Options: []guard.OperationOption{guard.ForPayments(), guard.WithRecovery(foundNothing)},
+			}}},
+			want: []string{"temporalx.RecoverWith", "WithRecovery finds results of temporalx_test.Receipt"},
+		},
+		"a hook of both kinds": {
+			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{
+				Activity: "A", Recovery: temporalx.RecoverWith(foundNothing),
+				Options: []guard.OperationOption{guard.ForPayments(), guard.WithRecovery(foundNothing)},
+			}}},
+			want: []string{"temporalx.RecoverWith"},
+		},
+		"a nil hook": {
+			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{
+				Activity: "A", Recovery: temporalx.RecoverWith[Receipt](nil),
+			}}},
+			want: []string{"function of RecoverWith is nil"},
+		},
+		"an error codec": {
+			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{
+				Activity: "A", Options: []guard.OperationOption{
+					guard.OnFailure(temporalx.RememberNonRetryable), guard.WithErrorCodec(guard.NamedErrors(nil)),
+				},
+			}}},
+			want: []string{"WithErrorCodec: codec \"temporal-payloads\" encodes errors too"},
+		},
+		"a payment without a word about unknown outcomes": {
+			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{
+				Activity: "A", Options: []guard.OperationOption{guard.ForPayments()},
+			}}},
+			want: []string{"add AtMostOnce()"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +109,32 @@ func TestNew_SaysWhatIsWrongWithItsOptions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNew_TakesTheGuardsOptionsAsDefaultsOfAllActivities(t *testing.T) {
+	t.Parallel()
+	g, err := guard.New(guard.NewMemoryStore(), guard.ForPayments(), guard.AtMostOnce(),
+		guard.OnFailure(temporalx.RememberNonRetryable), guard.WithErrorCodec(guard.NamedErrors(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := temporalx.New(g, temporalx.Options{DataConverter: converter.GetDefaultDataConverter()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suite testsuite.WorkflowTestSuite
+	seen := &attempts{}
+	env := testEnv(&suite, seen, in)
+	register(env, "Charge", func(context.Context) error { return declinedError() })
+	for range 2 {
+		_, _ = env.ExecuteActivity("Charge")
+	}
+	for i, a := range seen.all() {
+		var app *temporal.ApplicationError
+		if !errors.As(a.err, &app) || app.Type() != "CardDeclined" {
+			t.Errorf("call %d: %v, want the application error", i, a.err)
+		}
 	}
 }
 

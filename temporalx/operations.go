@@ -43,7 +43,7 @@ type operations interface {
 	get(activityType string) (*guarded, error)
 }
 
-func newOperations(g *guard.Guard, codec guard.Codec, rules []Rule) (operations, error) {
+func newOperations(g *guard.Guard, codec *payloadCodec, rules []Rule) (operations, error) {
 	if len(rules) == 0 {
 		return &everyActivity{guard: g, codec: codec}, nil
 	}
@@ -57,13 +57,21 @@ func newOperations(g *guard.Guard, codec guard.Codec, rules []Rule) (operations,
 	return named, errors.Join(faults...)
 }
 
-func newGuarded(g *guard.Guard, codec guard.Codec, rule Rule) (*guarded, error) {
+func newGuarded(g *guard.Guard, codec *payloadCodec, rule Rule) (*guarded, error) {
+	var options []guard.OperationOption
+	if !isNil(rule.Recovery) {
+		options = append(options, rule.Recovery.option(codec))
+	}
+	options = append(options, rule.Options...)
 	// A converter or codec that fails on a stored result is never a reason to run
 	// again, so the rule has no say in that.
-	options := append(append([]guard.OperationOption(nil), rule.Options...),
-		guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse), guard.KeepReserved(comesLater))
+	options = append(options, guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse), guard.KeepReserved(comesLater))
 	op, err := guard.NewOperation[outcome](g, rule.Activity, options...)
-	if err != nil {
+	switch {
+	case errors.Is(err, guard.ErrRecoveryType):
+		return nil, fmt.Errorf("%w; the result type of an activity's operation is internal: "+
+			"give the hook as Recovery of the rule, made by temporalx.RecoverWith, and leave WithRecovery out of its Options", err)
+	case err != nil:
 		return nil, err
 	}
 	if isNil(rule.Key) {
@@ -81,8 +89,11 @@ func checkRules(rules []Rule) error {
 			faults = append(faults, fmt.Errorf("rule %d: activity %q has a rule already", i, rule.Activity))
 		}
 		seen[rule.Activity] = true
-		if !isNil(rule.Key) {
-			if err := rule.Key.check(); err != nil {
+		for _, part := range []interface{ check() error }{rule.Key, rule.Recovery} {
+			if isNil(part) {
+				continue
+			}
+			if err := part.check(); err != nil {
 				faults = append(faults, fmt.Errorf("rule %d: activity %q: %w", i, rule.Activity, err))
 			}
 		}
@@ -99,7 +110,7 @@ func (n namedActivities) get(activityType string) (*guarded, error) { return n[a
 // seen: an interceptor is not told of registrations.
 type everyActivity struct {
 	guard *guard.Guard
-	codec guard.Codec
+	codec *payloadCodec
 	made  sync.Map // activity type to func() (*guarded, error)
 }
 
