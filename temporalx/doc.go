@@ -66,21 +66,25 @@
 // but no serialization context: that would bind a result to one workflow.
 //
 // An error of the activity comes back as it is, and the key is free for the
-// next attempt. When the activity did not run, its caller gets an application
-// error:
+// next attempt, unless the rule says something else (see below). When the activity did
+// not run, its caller gets an application error:
 //
-//	type                   retried  when
-//	onceguard.InProgress   yes      another owner has the key; the next attempt comes when
-//	                                the lease that is left has run out
-//	onceguard.Mismatch     no       the key is in use with other arguments
-//	onceguard.Storage      yes      the store failed and the operation fails closed, or a
-//	                                stored result cannot be decoded
-//	onceguard.InvalidKey   no       no key can be made of the arguments, or it is not valid
-//	onceguard.InvalidInput no       the arguments have no JSON form to compare
-//	onceguard.NestedCall   no       an activity guarded its own key inside itself
-//	onceguard.Canceled     yes      the worker stopped, or the attempt's time was over, while
-//	                                it waited
-//	onceguard.Draining     yes      the guard of this worker drains
+//	type                     retried  when
+//	onceguard.InProgress     yes      another owner has the key; the next attempt comes when
+//	                                  the lease that is left has run out
+//	onceguard.OutcomeUnknown no       an earlier call may have had the effect, and nobody
+//	                                  knows; the details are an [OutcomeUnknown]. Retried only
+//	                                  when it is too early to ask the recovery hook, and then
+//	                                  when that may be asked
+//	onceguard.Mismatch       no       the key is in use with other arguments
+//	onceguard.Storage        yes      the store failed and the operation fails closed, or a
+//	                                  stored result cannot be decoded
+//	onceguard.InvalidKey     no       no key can be made of the arguments, or it is not valid
+//	onceguard.InvalidInput   no       the arguments have no JSON form to compare
+//	onceguard.NestedCall     no       an activity guarded its own key inside itself
+//	onceguard.Canceled       yes      the worker stopped, or the attempt's time was over, while
+//	                                  it waited
+//	onceguard.Draining       yes      the guard of this worker drains
 //
 // List a type in NonRetryableErrorTypes of a retry policy to fail the workflow
 // instead. Refusals are of the category benign: expected, and not logged as errors by the
@@ -101,9 +105,56 @@
 //
 // An activity whose attempt times out while it runs is canceled in its context. If it
 // heeds that and returns an error although its request has gone out, the guard frees
-// the key, and the next attempt sends it again: Temporal's timeouts do not take an
-// effect back. Let such a request run to its end, on a context without the cancel,
-// or give the provider the key.
+// the key by default, and the next attempt sends it again: Temporal's timeouts do not
+// take an effect back. For money, read on.
+//
+// # Outcomes that nobody knows
+//
+// The options of package guard for them go into a rule:
+//
+//	temporalx.Rule{
+//		Activity: "ChargeCard",
+//		Key:      temporalx.KeyFrom(func(o Order) (string, error) { return o.ID, nil }),
+//		Options:  []guard.OperationOption{guard.ForPayments(), guard.OnFailure(policy)},
+//		Recovery: temporalx.RecoverWith(askTheProvider), // or guard.AtMostOnce() among the options
+//	}
+//
+// An attempt that dies, times out, panics or fails in a way that the policy does not
+// know leaves the key held then. The next attempt asks the recovery hook, see
+// [RecoverWith], or else fails with [TypeOutcomeUnknown], and Temporal stops trying:
+// it is for the workflow to branch. It reconciles by an activity of its own, which
+// finds out and calls [Interceptor.Resolve], and then calls the guarded activity once
+// more:
+//
+//	err := workflow.ExecuteActivity(ctx, "ChargeCard", order).Get(ctx, &receipt)
+//	var app *temporal.ApplicationError
+//	if errors.As(err, &app) && app.Type() == temporalx.TypeOutcomeUnknown {
+//		var unknown temporalx.OutcomeUnknown
+//		if err := app.Details(&unknown); err != nil {
+//			return err
+//		}
+//		if err := workflow.ExecuteActivity(ctx, "Reconcile", unknown).Get(ctx, nil); err != nil {
+//			return err
+//		}
+//		err = workflow.ExecuteActivity(ctx, "ChargeCard", order).Get(ctx, &receipt)
+//	}
+//
+// In an activity guard.FenceFromContext has the fence for the provider, and
+// guard.Dispatched marks the dispatch for guard.MarkDispatch. An activity that returns
+// activity.ErrResultPending under these options has been dispatched: once its lease
+// has run out, a later call finds the key held. Whoever completes it should resolve
+// the key as well.
+//
+// An error that the policy remembers (guard.Remember) is stored as the failure that
+// Temporal would have of it, in the form of the data converter: encrypted, message and
+// all, if that encrypts. Later calls with the key get it as the application error that
+// it was, with type, message, details, category, next retry delay and causes. It is
+// retried if it was: let a policy remember what is not. [RememberNonRetryable] is a
+// ready one. Nothing is remembered by default, since "do not try this again" is not
+// yet "this is the answer for a day". An interceptor in front of this one sees the
+// details of a replay as [converter.RawValue], unless [Options] have the client's
+// failure converter; with that, a codec that binds payloads to a serialization context
+// does not read them.
 //
 // # What is not covered
 //
@@ -113,10 +164,11 @@
 //     heartbeat timeout it is timed out and tried again, with guard.Refuse it is not.
 //   - An activity that returns activity.ErrResultPending keeps its key for one lease
 //     from then. The result that completes it later is not stored: after the lease
-//     another workflow with the key runs again, and so does a later attempt. Leave
-//     such activities out by rules.
+//     another workflow with the key runs again, and so does a later attempt, unless
+//     the rule has guard.AtMostOnce or a hook. Leave such activities out by rules.
 //   - A data converter that fails to encode a result after the effect leaves nothing to
-//     store, and nothing for Temporal: the activity runs again.
+//     store, and nothing for Temporal: the activity runs again, unless the rule has
+//     guard.AtMostOnce or a hook.
 //   - A dynamic activity with KeyFrom needs a data converter that passes RawValues.
 //   - Without rules an operation, and its metric series, is made at the first call of
 //     its activity type: a first error can then be missed by increase(). With rules it
