@@ -1,7 +1,7 @@
 # The commands of a working day. What they do is in scripts/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt fuzz mutations coverage temporal
+.PHONY: help demo test check lint fmt fuzz faults mutations coverage temporal
 
 export GOWORK := off
 
@@ -26,6 +26,9 @@ fmt: ## format the code
 
 fuzz: ## run every fuzz target for a minute
 	@scripts/fuzz.sh 60s
+
+faults: ## kill and stop payments at random, 200 times or COUNT=, from a SEED=
+	@scripts/faults.sh "$(COUNT)" "$(SEED)"
 
 mutations: ## break the protocol on purpose, and see that a test notices each fault
 	@go -C tools run ./mutations

@@ -1,0 +1,130 @@
+//go:build unix
+
+package torture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// owner is a call in a process of its own, and its fault.
+type owner struct {
+	*round
+	process config
+	fate    fate
+	after   time.Duration // the fault comes so long after the begin of the call, if there is no point to halt at
+	start   time.Duration
+	pause   time.Duration // how long it is stopped
+	late    time.Duration // when what it sent arrives, after the fault
+	lost    bool          // or never
+	gate    *gate         // where that waits; nil if it halts elsewhere
+}
+
+func (r *round) newOwner(i int) *owner {
+	points := []point{"", "", inAction, inRequest, inReply, inCodec}
+	if i > 0 {
+		points = append(points, beforeAsk, afterAsk, beforeAsk, afterAsk) // somebody must have been there before
+	}
+	o := &owner{
+		round: r, process: r.config, fate: []fate{killed, stopped}[r.oneOf(2)],
+		after: r.upTo(2), start: r.upTo(4), pause: r.Lease + r.upTo(3), late: r.upTo(4), lost: r.oneOf(4) == 0,
+	}
+	o.process.Name = fmt.Sprintf("owner %d", i)
+	o.process.Halt = points[r.oneOf(len(points))]
+	if o.process.Halt == inRequest || o.process.Halt == inReply {
+		o.gate = newGate()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.gates[o.process.Name+string(o.process.Halt)] = o.gate
+	}
+	return o
+}
+
+// live starts the process and lets its fault happen. It tells when that is over, or that it never
+// came to it, and returns when the process has ended.
+func (o *owner) live(over func()) error {
+	over = sync.OnceFunc(over)
+	defer over()
+	if o.gate != nil {
+		defer o.gate.decide(false)
+	}
+	p, err := startChild(o.process)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	hit, err := o.reach(p)
+	if err != nil {
+		return err
+	}
+	if !hit {
+		over()
+		return o.end(p)
+	}
+	if err := o.strike(p); err != nil {
+		return err
+	}
+	over()
+	var sent sync.WaitGroup
+	if o.gate != nil {
+		sent.Go(func() {
+			<-time.After(o.late)
+			o.gate.decide(!o.lost)
+		})
+	}
+	defer sent.Wait()
+	if o.fate == killed {
+		return nil
+	}
+	<-time.After(o.pause)
+	o.say("%s is resumed", o.process.Name)
+	p.resume()
+	return o.end(p)
+}
+
+// strike is the fault.
+func (o *owner) strike(p *child) error {
+	where := cmp.Or(string(o.process.Halt), "any time")
+	o.say("%s is %s at %s", o.process.Name, o.fate, where)
+	o.sum.add(string(o.fate), 1)
+	o.sum.add(fmt.Sprintf("%s at: %s", o.fate, where), 1)
+	if o.fate == killed {
+		p.kill()
+		return nil
+	}
+	if err := p.stop(); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// reach waits until the fault is due. It returns false if the call ends without.
+func (o *owner) reach(p *child) (bool, error) {
+	if hit, err := p.await(p.calling); !hit || err != nil {
+		return hit, err
+	}
+	o.say("%s calls", o.process.Name)
+	reached := p.halts
+	switch {
+	case o.gate != nil:
+		reached = o.gate.reached
+	case o.process.Halt == "":
+		due := make(chan struct{})
+		time.AfterFunc(o.after, func() { close(due) })
+		reached = due
+	}
+	return p.await(reached)
+}
+
+// end waits for what the process has got.
+func (o *owner) end(p *child) error {
+	got, err := p.report()
+	if err == nil {
+		o.took(o.process.Name, got)
+	}
+	return err
+}

@@ -1,0 +1,312 @@
+//go:build unix
+
+package torture
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onceguard/onceguard/examples/internal/provider"
+	"github.com/onceguard/onceguard/guard"
+	"github.com/onceguard/onceguard/internal/realtest"
+)
+
+const (
+	fewFaults     = 12 // of a run that says nothing else
+	roundsAtATime = 5
+	shortLease    = 300 * time.Millisecond
+)
+
+// The environment variables of a longer run, see `make faults`.
+const (
+	faultsVariable = "ONCEGUARD_FAULTS"
+	seedVariable   = "ONCEGUARD_SEED"
+)
+
+// With the recovery hook and a provider that honours the fence: never two charges, never a
+// lost one, whatever is killed and stopped, and when.
+func TestRandom_NeverTwoChargesNeverALostOne(t *testing.T) {
+	t.Parallel()
+	wanted := number(t, faultsVariable, fewFaults)
+	seed := number(t, seedVariable, rand.Uint64()%1_000_000)
+	t.Logf("%s=%d %s=%d", faultsVariable, wanted, seedVariable, seed)
+	proxy := realtest.LossyProxy(t, realtest.SharedRedis(t).Addr())
+	var sum tally
+	var numbers atomic.Uint64
+	var rounds sync.WaitGroup
+	for range roundsAtATime {
+		rounds.Go(func() {
+			for sum.faults() < wanted && !t.Failed() {
+				n := numbers.Add(1)
+				r := newRound(seed, n, proxy, &sum)
+				if err := r.run(); err != nil {
+					t.Errorf("round %d of seed %d: %v\n%s", n, seed, err, r.story())
+				}
+			}
+		})
+	}
+	rounds.Wait()
+	t.Log(sum.String())
+}
+
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// tally counts what happened in all rounds.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (y *tally) add(what string, n int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.counts == nil {
+		y.counts = map[string]int{}
+	}
+	y.counts[what] += n
+}
+
+func (y *tally) faults() uint64 {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return uint64(y.counts[string(killed)] + y.counts[string(stopped)])
+}
+
+func (y *tally) String() string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	var lines []string
+	for what, n := range y.counts {
+		lines = append(lines, fmt.Sprintf("%6d %s", n, what))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[6:], b[6:]) })
+	return "\n" + strings.Join(lines, "\n")
+}
+
+// round is one order, some owners that meet with faults, and callers who do not give up before
+// they have the receipt.
+type round struct {
+	config
+	sum     *tally
+	begin   time.Time
+	network *network
+	redis   *realtest.Proxy
+	here    *payer
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	gates    map[string]*gate // by name and point
+	said     []string
+	receipts []provider.Receipt
+}
+
+func newRound(seed, n uint64, redis *realtest.Proxy, sum *tally) *round {
+	return &round{
+		config: config{
+			Setup: withHook, Redis: redis.Addr(), Lease: shortLease, Name: "callers",
+			Order: provider.Order{ID: fmt.Sprintf("order-%d-%d", seed, n), Cents: 4999},
+		},
+		sum: sum, redis: redis, begin: time.Now(), gates: map[string]*gate{},
+		rng: rand.New(rand.NewPCG(seed, n)),
+	}
+}
+
+func (r *round) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said = append(r.said, fmt.Sprintf("%7.3f ", time.Since(r.begin).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (r *round) story() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.said, "\n")
+}
+
+// upTo is a random part of so many leases.
+func (r *round) upTo(leases float64) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Duration(r.rng.Float64() * leases * float64(r.Lease))
+}
+
+// one of n, from 0 on.
+func (r *round) oneOf(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rng.IntN(n)
+}
+
+// takeTime is the provider at work, now and then for longer than a third of a lease.
+func (r *round) takeTime() {
+	if r.oneOf(2) == 0 {
+		<-time.After(r.upTo(1))
+	}
+}
+
+// loseAReply makes Redis do what it is asked and nobody hear of it, once.
+func (r *round) loseAReply() {
+	<-time.After(r.upTo(4))
+	select {
+	case <-r.redis.DropReply(r.Order.ID):
+		r.say("a reply of Redis is lost")
+		r.sum.add("replies of Redis lost", 1)
+	case <-time.After(4 * r.Lease): // it is never asked again
+	}
+}
+
+func (r *round) run() (err error) {
+	r.network = newNetwork(r.way(inRequest), r.way(inReply))
+	r.network.provider = provider.Handler(r.network.ledger, provider.Options{
+		Before: func(provider.Order) { r.takeTime() },
+		Booked: func(provider.Receipt) { r.takeTime() },
+	})
+	defer r.network.server.Close()
+	r.Provider = r.network.server.URL
+	if r.here, err = newPayer(r.config, func(point) {}); err != nil {
+		return err
+	}
+	defer r.here.close()
+
+	var faults, callers sync.WaitGroup
+	for range r.oneOf(3) {
+		faults.Go(func() { r.loseAReply() })
+	}
+	failed := make(chan error, 16)
+	first := make(chan struct{}) // closed when the first owner met its fault
+	for i := range 1 + r.oneOf(3) {
+		o := r.newOwner(i)
+		faults.Go(func() {
+			if i > 0 {
+				<-time.After(o.start)
+			}
+			failed <- o.live(func() {
+				if i == 0 {
+					close(first)
+				}
+			})
+		})
+	}
+	for i := range 2 + r.oneOf(3) {
+		start, early := r.upTo(3), r.oneOf(4) == 0
+		callers.Go(func() {
+			if !early {
+				<-first
+			}
+			<-time.After(start)
+			failed <- r.insist(fmt.Sprintf("caller %d", i))
+		})
+	}
+	faults.Wait()
+	callers.Wait()
+	failed <- r.insist("the last call")
+	close(failed)
+	for e := range failed {
+		err = errors.Join(err, e)
+	}
+	r.network.server.Close() // when all that was on its way has arrived
+	return errors.Join(err, r.judge())
+}
+
+// judge looks at the ledger in the end.
+func (r *round) judge() error {
+	charges := r.network.ledger.Book()[r.Order.ID]
+	r.sum.add("rounds", 1)
+	r.sum.add("charges", len(charges))
+	r.sum.add("receipts", len(r.receipts))
+	if len(charges) != 1 {
+		return fmt.Errorf("%d charges, want 1: %+v", len(charges), charges)
+	}
+	for _, receipt := range r.receipts {
+		if receipt != charges[0] {
+			return fmt.Errorf("somebody got the receipt %+v, the charge is %+v", receipt, charges[0])
+		}
+	}
+	return nil
+}
+
+// took notes what a caller got.
+func (r *round) took(who string, got report) {
+	r.say("%s: %s %s %s", who, got.Outcome, got.Receipt.Charge, got.Err)
+	r.sum.add("a call got: "+got.Outcome, 1)
+	if got.Got {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.receipts = append(r.receipts, got.Receipt)
+	}
+}
+
+// insist calls until there is a receipt.
+func (r *round) insist(who string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		result, err := r.here.pay(ctx)
+		r.took(who, reportOf(result, err))
+		if err == nil {
+			return nil
+		}
+		pause := 20 * time.Millisecond
+		if unknown, ok := errors.AsType[*guard.OutcomeUnknownError](err); ok {
+			pause = max(pause, unknown.RetryAfter)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s gets no receipt: %w", who, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// way is the way of requests, or of replies. Most arrive at once, some late, some never;
+// the one of an owner that is to be halted there waits for that.
+func (r *round) way(at point) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		who := req.Header.Get(nameHeader)
+		r.mu.Lock()
+		g := r.gates[who+string(at)]
+		r.mu.Unlock()
+		what := fmt.Sprintf("%s of %s, %s %s with fence %s", at, who, req.Method, req.URL.Path, req.Header.Get(provider.FenceHeader))
+		if g != nil && req.Method == http.MethodPost && !g.taken.Load() {
+			r.say("%s: is held", what)
+			arrives := g.pass()
+			r.say("%s: arrives %v", what, arrives)
+			return arrives
+		}
+		switch r.oneOf(12) {
+		case 0:
+			<-time.After(r.upTo(3))
+			r.say("%s: arrives late", what)
+			return true
+		case 1:
+			r.say("%s: is lost", what)
+			return false
+		default:
+			r.say("%s: arrives", what)
+			return true
+		}
+	}
+}
