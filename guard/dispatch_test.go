@@ -233,3 +233,44 @@ func TestFence_FromTheContextOfAnAction(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+func TestDispatched_EndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		op, _ := newOp[int](t, store, atMostOnce(guard.MarkDispatch())...)
+		store.set(hangs, guard.PhaseRenew)
+		_, err := op.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
+			bounded, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			err := guard.Dispatched(bounded)
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 200*time.Millisecond {
+				t.Errorf("got %v after %s", err, time.Since(start))
+			}
+			// The renewer is still at the mark before it.
+			if err := guard.Dispatched(bounded); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			return 0, err
+		})
+		if !errors.Is(err, guard.ErrNotDispatched) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDispatched_WhenTheStoreSaysThatTheKeyIsAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		op, rec := newOp[int](t, store, atMostOnce(guard.MarkDispatch())...)
+		_, err := op.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
+			store.Store.(*guard.MemoryStore).Clear()
+			abandon(t, store.Store, "k", atMostOnce()...)
+			return 0, guard.Dispatched(ctx)
+		})
+		if !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("got %v", err)
+		}
+		rec.wantReason(t, guard.EventLost, guard.ReasonTaken)
+	})
+}

@@ -380,3 +380,50 @@ func TestRecovery_AnOperationWithoutAHookDoesNotTakeOverDispatched(t *testing.T)
 		}
 	})
 }
+
+func TestRecovery_NothingRunsWhenTheKeyIsTakenFromTheOneThatAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := guard.NewMemoryStore()
+		b := asking(says(0, guard.NotFound, nil))
+		die(t, store, "k", b.options()...)
+		var once sync.Once
+		b.set(func(context.Context) (int, guard.Finding, error) {
+			once.Do(func() { // the store loses everything, and somebody else takes the key
+				store.Clear()
+				abandon(t, store, "k", b.options()...)
+			})
+			return 0, guard.NotFound, nil
+		})
+		op, rec := newOp[int](t, store, b.options()...)
+		var c counter
+		if _, err := op.Do(t.Context(), "k", c.act); !errors.Is(err, guard.ErrOutcomeUnknown) || !errors.Is(err, guard.ErrLeaseLost) || c.count() != 0 {
+			t.Errorf("got %v after %d runs", err, c.count())
+		}
+		rec.wantOutcomes(t, guard.OutcomeUnknown)
+		rec.wantReason(t, guard.EventHeld) // it is not this call's to hold
+	})
+}
+
+func TestRecovery_ACallerThatLeavesWhileTheEvidenceIsCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, b := newFaultyStore(), asking(says(0, guard.NotFound, nil))
+		die(t, store.Store, "k", b.options()...)
+		op, rec := newOp[int](t, store, b.options()...)
+		store.set(hangs, guard.PhaseRenew)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		var c counter
+		start := time.Now()
+		if _, err := op.Do(ctx, "k", c.act); !errors.Is(err, context.DeadlineExceeded) || c.count() != 0 {
+			t.Errorf("got %v after %d runs", err, c.count())
+		}
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("it took %s, longer than its caller had time", took)
+		}
+		rec.wantOutcomes(t, guard.OutcomeCanceled)
+		time.Sleep(2 * guard.DefaultStoreTimeout)
+		if got := load(t, store, "k").Record; got.Status != guard.StatusHeld {
+			t.Errorf("the key is %s, want held", got.Status)
+		}
+	})
+}

@@ -16,10 +16,13 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 	if as == OutcomeExecuted {
 		actionCtx, held = c.hold(ctx)
 		this.held, this.lease = held, held.lease
-		defer c.obs.event(ctx, Event{Kind: EventEnded, Record: &c.own})
 	}
 	defer func() {
-		c.settle(ctx, held, err)
+		if c.recovering {
+			c.finishBehind(ctx, held, err) // nothing has run: the caller's deadline counts
+			return
+		}
+		c.finish(ctx, held, err)
 		switch {
 		case c.kept:
 			outcome = OutcomePending
@@ -36,6 +39,29 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 	}
 	err = c.act(actionCtx)
 	return outcome, err
+}
+
+// finish settles the key and ends the ownership.
+func (c *call) finish(ctx context.Context, held *heldLease, actionErr error) {
+	if held != nil {
+		defer c.obs.event(ctx, Event{Kind: EventEnded, Record: &c.own})
+	}
+	c.settle(ctx, held, actionErr)
+}
+
+// finishBehind is finish for a caller who may leave meanwhile.
+func (c *call) finishBehind(ctx context.Context, held *heldLease, actionErr error) {
+	finished := make(chan struct{})
+	c.op.guard.calls.more()
+	go func() {
+		defer c.op.guard.calls.leave()
+		defer close(finished)
+		c.finish(ctx, held, actionErr)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+	}
 }
 
 // act runs the action and tells the observer how long it took.

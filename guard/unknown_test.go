@@ -490,3 +490,35 @@ func TestHold_OfAStoreThatIsDownIsTriedAgainBehindTheCaller(t *testing.T) {
 		rec.wantReason(t, guard.EventHeld, guard.ReasonPolicy)
 	})
 }
+
+// nilErrors is an error codec that decodes nothing.
+type nilErrors struct{ guard.ErrorCodec }
+
+func (nilErrors) Unmarshal([]byte, *error) error { return nil }
+
+// renamedErrors is another codec.
+type renamedErrors struct{ guard.ErrorCodec }
+
+func (renamedErrors) Encoding() string { return "another" }
+
+func TestRemember_AnErrorThatCannotBeReadIsUnreadable(t *testing.T) {
+	remember := guard.OnFailure(func(error, bool) guard.Disposition { return guard.Remember })
+	for name, codec := range map[string]guard.ErrorCodec{
+		"decodes nothing": nilErrors{guard.NamedErrors(nil)}, "another codec": renamedErrors{guard.NamedErrors(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := guard.NewMemoryStore()
+			op, _ := newOp[int](t, store, remember)
+			_, _ = op.Do(t.Context(), "k", func(context.Context) (int, error) { return 0, errDeclined })
+			refuses, rec := newOp[int](t, store, remember, guard.WithErrorCodec(codec), guard.OnUnreadable(guard.Refuse))
+			if _, err := refuses.Do(t.Context(), "k", new(counter).act); !errors.Is(err, guard.ErrStorage) {
+				t.Errorf("got %v", err)
+			}
+			rec.wantOutcomes(t, guard.OutcomeRejected)
+			heals, _ := newOp[int](t, store, remember, guard.WithErrorCodec(codec))
+			if got, err := heals.Do(t.Context(), "k", new(counter).act); got != 1 || err != nil {
+				t.Errorf("%d, %v: one caller is to run and heal the key", got, err)
+			}
+		})
+	}
+}
