@@ -70,7 +70,7 @@ func TestErrors_APrimaryWithoutItsReplicasIsReadOnly(t *testing.T) {
 }
 
 func TestErrors_AClusterWithoutSlotsIsDown(t *testing.T) {
-	wantClass(t, realtest.Redis(t, "--cluster-enabled", "yes").Client(t), guard.ClassCluster)
+	wantClass(t, clusterServer(t).Client(t), guard.ClassCluster)
 }
 
 func TestErrors_APasswordIsNeeded(t *testing.T) {
@@ -153,13 +153,18 @@ func TestErrors_ReplyThatDoesNotParse(t *testing.T) {
 		fake.answer = func(cmd *redis.Cmd) { cmd.SetVal(value) }
 		for _, call := range phaseCalls(store, key) {
 			list, _ := value.([]any)
-			if call.phase == guard.PhaseRelease && len(list) > 0 && list[0] != nil && list[0] != "x" && list[0] != "ok" {
-				continue // an integer is all that a release wants
+			short := call.phase == guard.PhaseRelease || call.phase == guard.PhaseErase
+			if short && len(list) > 0 && list[0] != nil && list[0] != "x" && list[0] != "ok" {
+				continue // an integer is all that they want
 			}
 			if err := call.do(t.Context()); !errors.Is(err, errReply) || guard.Classify(err) != guard.ClassEncoding {
 				t.Errorf("%s of %v: %v", call.phase, value, err)
 			}
 		}
+	}
+	fake.answer = func(cmd *redis.Cmd) { cmd.SetVal([]any{int64(1), int64(0), owned}) }
+	if _, err := store.Resolve(t.Context(), guard.ResolveRequest{Key: key, As: guard.StatusFailed}); !errors.Is(err, errReply) {
+		t.Errorf("resolved without a word: %v", err)
 	}
 	fake.answer = func(cmd *redis.Cmd) { cmd.SetVal([]any{int64(1), int64(0), "not a record"}) }
 	if err := phaseCalls(store, key)[0].do(t.Context()); guard.Classify(err) != guard.ClassEncoding {
@@ -174,11 +179,13 @@ func TestErrors_ARecordOutOfRangeIsRefused(t *testing.T) {
 		{Fence: maxExact + 1},
 		{Attempt: -1},
 		{TookOver: &guard.Previous{Fence: -1}},
+		{Dispatch: &guard.Dispatch{Fence: maxExact + 1}},
 	} {
 		_, renewErr := store.Renew(t.Context(), guard.RenewRequest{Record: rec})
 		_, replaceErr := store.Replace(t.Context(), guard.ReplaceRequest{Record: rec})
 		_, releaseErr := store.Release(t.Context(), guard.ReleaseRequest{Record: rec})
-		for _, err := range []error{renewErr, replaceErr, releaseErr} {
+		_, holdErr := store.Hold(t.Context(), guard.HoldRequest{Record: rec})
+		for _, err := range []error{renewErr, replaceErr, releaseErr, holdErr} {
 			if err == nil || !strings.Contains(err.Error(), "not between 0 and") {
 				t.Errorf("%+v: %v", rec, err)
 			}

@@ -29,7 +29,7 @@ type phaseCall struct {
 }
 
 // phaseCalls is every method, in an order in which each has its way: the key is
-// reserved, renewed, replaced, loaded and left alone by the release.
+// reserved, renewed, replaced, loaded and left alone by what comes after that.
 func phaseCalls(s *Store, key guard.Key) []phaseCall {
 	rec := guard.Record{Owner: guard.Owner{Token: rand.Text()}}
 	return []phaseCall{
@@ -57,6 +57,18 @@ func phaseCalls(s *Store, key guard.Key) []phaseCall {
 		}},
 		{guard.PhaseRelease, func(ctx context.Context) error {
 			_, err := s.Release(ctx, guard.ReleaseRequest{Key: key, Record: rec, Lease: testLease})
+			return err
+		}},
+		{guard.PhaseErase, func(ctx context.Context) error {
+			_, err := s.Erase(ctx, guard.EraseRequest{Key: guard.Key{Name: key.Name + " of nobody"}, Lease: testLease})
+			return err
+		}},
+		{guard.PhaseReplace, func(ctx context.Context) error {
+			_, err := s.Hold(ctx, guard.HoldRequest{Key: key, Record: rec, Lease: testLease, Retention: testRetention})
+			return err
+		}},
+		{guard.PhaseResolve, func(ctx context.Context) error {
+			_, err := s.Resolve(ctx, guard.ResolveRequest{Key: key, As: guard.StatusReleased, Lease: testLease})
 			return err
 		}},
 	}

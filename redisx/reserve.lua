@@ -29,7 +29,6 @@ local settle = tonumber(ARGV[9]) -- nil when the caller does not recover
 local now = clock()
 local old = read(KEYS[1])
 local mine = old and old.owner == owner
-local record = details_at(ARGV[2], 1)
 
 -- unreadable: of all callers that could not decode this very record, the first one
 -- takes the key; the others find its reservation.
@@ -39,7 +38,7 @@ end
 
 -- differs: fingerprints of different algorithms, or none, cannot be compared.
 local function differs()
-  local algorithm, digest = string.match(record.fingerprint, '^([^:]+):?(.*)$')
+  local algorithm, digest = string.match(details_at(ARGV[2], 1).fingerprint, '^([^:]+):?(.*)$')
   local old_algorithm, old_digest = string.match(old.fingerprint, '^([^:]+):?(.*)$')
   return algorithm and algorithm == old_algorithm and digest ~= old_digest
 end
@@ -67,7 +66,7 @@ end
 
 -- take_over makes the record remember whom it takes over from, and what may have
 -- happened already.
-local function take_over()
+local function take_over(record)
   record.previous = 'prev_owner=' .. old.owner .. '\nprev_fence=' .. old.fence
     .. '\nprev_label=' .. old.label .. '\nprev_traceparent=' .. old.traceparent .. '\n'
   record.dispatch = old.dispatch
@@ -87,13 +86,13 @@ if verdict == 'held' then
   return { 2, left(KEYS[1], old, now), raw }
 end
 
-if verdict == 'again' then
-  record = old -- the same acquisition once more: its reply was lost
-else
+local record = old -- 'again': the reply to this acquisition was lost
+if verdict == 'taken' then
+  record = details_at(ARGV[2], 1)
   record.status, record.owner, record.fence = 'pending', owner, next_fence(old, now)
   record.attempt = decimal((old and tonumber(old.attempt) or 0) + 1)
   record.created_us = decimal(now)
-  if old and (old.status == 'pending' or unknown_outcome()) then take_over() end
+  if old and (old.status == 'pending' or unknown_outcome()) then take_over(record) end
 end
 if ARGV[8] == '1' then mark(record, now) end
 local raw = extend(KEYS[1], record, now, lease, px, dispatched_px)
