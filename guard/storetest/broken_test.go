@@ -352,9 +352,9 @@ func (s joinedKeys) Load(ctx context.Context, req guard.LoadRequest) (guard.Load
 type deaf struct{ guard.Store }
 
 func (s deaf) Reserve(_ context.Context, req guard.ReserveRequest) (guard.ReserveReply, error) {
-	return s.Store.Reserve(context.Background(), req) //nolint:contextcheck // this is the fault
+	return s.Store.Reserve(context.Background(), req)
 }
 
 func (s deaf) Load(_ context.Context, req guard.LoadRequest) (guard.LoadReply, error) {
-	return s.Store.Load(context.Background(), req) //nolint:contextcheck // this is the fault
+	return s.Store.Load(context.Background(), req)
 }

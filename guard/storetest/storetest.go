@@ -11,6 +11,9 @@
 // The suite never looks at a clock to decide what a store should say: it waits
 // until the store itself says that a lease has run out, and uses long leases
 // where a lease must not run out. It takes a few seconds.
+//
+// A store may have abilities beside the protocol, such as [guard.Holder]. The clauses
+// of those that it lacks are skipped.
 package storetest
 
 import (

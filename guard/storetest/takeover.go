@@ -107,10 +107,7 @@ func takeoverClauses() []clause {
 		}},
 		{"once it has settled it is taken over", settles},
 		{"it settles from the last write of its owner on", func(e *env) {
-			rec := e.dispatch(newOwner())
-			e.ticks()
-			e.renewAs(guard.RenewRequest{Record: rec, Lease: e.harness.ShortLease})
-			e.wantHold(rec, guard.HoldHeld)
+			e.wantHold(e.diesDispatched(), guard.HoldHeld)
 			settlesFrom(e, e.stored())
 		}},
 	}
