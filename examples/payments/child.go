@@ -20,7 +20,7 @@ import (
 const (
 	signalMark  = "@"
 	wordReady   = "ready"   // serves; the detail is where
-	wordHolding = "holding" // holds back a report to Temporal
+	wordHolding = "holding" // holds back a receipt, or a report to Temporal
 )
 
 const (

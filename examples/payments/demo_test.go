@@ -26,10 +26,16 @@ func TestDemo_ChargesOnceWithTheGuardAndTwiceWithout(t *testing.T) {
 		`guard: lease acquired \(fence \d+\)`,
 		`guard: key is reserved by another owner \(.*owner worker-\d+/\d+`,
 		`guard: stored result returned`,
+		`guard: key taken over from an owner that is gone`,
+		`asks the provider what became of the charge of worker-\d+/\d+`,
+		`guard: result of an owner that is gone recovered`,
+		`│ a worker dies right after the charge +│ +([2-9]|\d\d) │ +1 │`,
 		`│ a worker dies between charge and report +│ +([2-9]|\d\d) │ +1 │`,
 		`│ 10 concurrent duplicates of one order +│ +\d\d │ +1 │`,
-		`│ calls replayed +│ +[1-9]\d* │ +[1-9]\d* │`,
-		`│ lease renewals +│ +[1-9]\d* │ +[1-9]\d* │`,
+		`│ calls replayed +│ +0 │ +[1-9]\d* │ +[1-9]\d* │`,
+		`│ calls recovered +│ +1 │ +0 │ +0 │`,
+		`│ takeovers +│ +1 │ +0 │ +0 │`,
+		`│ lease renewals +│ +[1-9]\d* │ +[1-9]\d* │ +[1-9]\d* │`,
 	)
 }
 
@@ -45,6 +51,7 @@ func TestDemo_FailsWithTheGuardSwitchedOff(t *testing.T) {
 	p := startProgram(t, "-guard", "off")
 	output := p.wait(t, 1)
 	p.mustMatch(t, output,
+		`FAILED: a worker dies right after the charge, with the guard: \d+ charges, expected exactly one`,
 		`FAILED: a worker dies between charge and report, with the guard: \d+ charges, expected exactly one`,
 		`FAILED: 10 concurrent duplicates of one order, with the guard: \d+ charges, expected exactly one`,
 	)

@@ -22,3 +22,11 @@ func holdReports(
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// holdReceipt stops a worker one step earlier, at the other bad moment: the card is
+// charged, and only the activity knows.
+func holdReceipt(ctx context.Context) {
+	say(ctx, "holds the receipt, and nobody else knows of it")
+	tell(wordHolding, "")
+	<-ctx.Done()
+}

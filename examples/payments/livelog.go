@@ -49,6 +49,8 @@ func liveLabel(key string) (label string, ok bool) {
 		return "lease left", true
 	case telemetry.LogPrevious:
 		return "previous owner", true
+	case telemetry.LogDispatcher:
+		return "sent by", true
 	case telemetry.LogPhase, telemetry.LogClass, telemetry.LogReason, telemetry.LogErrorType:
 		return key, true
 	default:

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"testing"
+
+	"github.com/onceguard/onceguard/internal/realtest"
 )
 
 // asProgram makes the test binary be the program. So the demo that is tested
@@ -13,7 +15,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	realtest.Main(m)
 }
 
 func TestRun_RefusesARoleThatItDoesNotKnow(t *testing.T) {

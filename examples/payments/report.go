@@ -39,13 +39,14 @@ func (d *demo) judge(r report) error {
 	return nil
 }
 
-// closing says what the demo does not show.
+// closing says what the demo rests on.
 const closing = `Every order was charged once with the guard, and more than once without it.
 
-What this does not show: the guard stores the result before the worker reports it, and the worker
-died after that. A worker that dies between the charge and the store leaves no result: after its
-lease the next attempt charges again. A lease alone cannot close that gap: give the order to the
-provider as its idempotency key, where the provider takes one.`
+What this rests on: the worker that died right after the charge left no result, only a
+reservation. Its successor asked the provider before it charged, and that is as good as the
+provider's answer. This provider refuses the requests of the dead, whose fences are smaller, so
+that "no charge" stays true. One that cannot be asked leaves the key held: nobody charges until
+somebody has found out. CheckoutAndReconcile in examples/payments shows that.`
 
 // failures are the expectations that did not come true.
 func (r report) failures() []string {

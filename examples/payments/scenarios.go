@@ -19,6 +19,7 @@ type scenario struct {
 
 func scenarios() []scenario {
 	return []scenario{
+		{"gap", "a worker dies right after the charge", (*demo).playGap},
 		{"kill", "a worker dies between charge and report", (*demo).playKill},
 		{"duplicates", fmt.Sprintf("%d concurrent duplicates of one order", duplicates), (*demo).playDuplicates},
 	}
@@ -83,10 +84,22 @@ func (d *demo) playPart(ctx context.Context, s scenario, guarded bool) (*part, e
 	return p, nil
 }
 
-// playKill kills a worker after its charge and before its report, and gives the
-// retry to another.
+// playGap kills a worker that has charged, before anybody else knows: there is no
+// result in the store.
+func (d *demo) playGap(ctx context.Context, p *part) error {
+	return d.playDeath(ctx, p, workerConfig{holdReceipt: true},
+		"no result is in the store, but a reservation: the charge may have been made, so the provider is asked")
+}
+
+// playKill kills a worker after its charge and before its report.
 func (d *demo) playKill(ctx context.Context, p *part) error {
-	first, err := d.startWorker(ctx, p, workerConfig{holdReport: true})
+	return d.playDeath(ctx, p, workerConfig{holdReport: true},
+		"the receipt is in the store: the guard puts it there before the activity returns")
+}
+
+// playDeath kills a worker where it holds, and gives the retry to another.
+func (d *demo) playDeath(ctx context.Context, p *part, config workerConfig, whatIsLeft string) error {
+	first, err := d.startWorker(ctx, p, config)
 	if err != nil {
 		return err
 	}
@@ -103,7 +116,7 @@ func (d *demo) playKill(ctx context.Context, p *part) error {
 	first.kill()
 	d.console.say("SIGKILL: %s is dead, the card is charged, and Temporal has not heard of it", first.name)
 	if p.useGuard {
-		d.console.say("the receipt is in the store: the guard puts it there before the activity returns")
+		d.console.say("%s", whatIsLeft)
 	}
 	second, err := d.startWorker(ctx, p, workerConfig{})
 	if err != nil {

@@ -27,14 +27,15 @@ import (
 
 // workerConfig is what the demo tells a worker on its command line.
 type workerConfig struct {
-	name       string
-	temporal   string
-	queue      string
-	redis      string
-	provider   string
-	guarded    bool
-	holdReport bool
-	slots      int
+	name        string
+	temporal    string
+	queue       string
+	redis       string
+	provider    string
+	guarded     bool
+	holdReport  bool
+	holdReceipt bool
+	slots       int
 }
 
 func (c *workerConfig) flags() *flag.FlagSet {
@@ -46,6 +47,7 @@ func (c *workerConfig) flags() *flag.FlagSet {
 	f.StringVar(&c.provider, "provider", "", "URL of the payment provider")
 	f.BoolVar(&c.guarded, "guarded", false, "guard the activity")
 	f.BoolVar(&c.holdReport, "hold-report", false, "never let the result of an activity reach Temporal")
+	f.BoolVar(&c.holdReceipt, "hold-receipt", false, "never let an activity return the receipt of its charge")
 	f.IntVar(&c.slots, "slots", 100, "how many activities run at once")
 	return f
 }
@@ -55,7 +57,7 @@ func (c *workerConfig) args() []string {
 	var args []string
 	for flagName, value := range map[string]any{
 		"name": c.name, "temporal": c.temporal, "queue": c.queue, "redis": c.redis, "provider": c.provider,
-		"guarded": c.guarded, "hold-report": c.holdReport, "slots": c.slots,
+		"guarded": c.guarded, "hold-report": c.holdReport, "hold-receipt": c.holdReceipt, "slots": c.slots,
 	} {
 		args = append(args, fmt.Sprintf("-%s=%v", flagName, value))
 	}
@@ -78,16 +80,21 @@ func runWorker(ctx context.Context, args []string) error {
 		StickyScheduleToStartTimeout: 200 * time.Millisecond,
 		WorkerStopTimeout:            time.Second,
 	}
+	activities := &Activities{provider: provider.Client{URL: config.provider}}
+	if config.holdReceipt {
+		activities.charged = holdReceipt
+	}
 	if config.guarded {
 		rdb := redis.NewClient(&redis.Options{Addr: config.redis, ContextTimeoutEnabled: true, DialerRetries: 1})
 		defer func() { _ = rdb.Close() }()
-		guarded, err := guardActivities(rdb, registry, config.name)
+		guarded, err := guardOnRedis(rdb, registry, config.name, activities.provider)
 		if err != nil {
 			return err
 		}
+		activities.guarded = guarded
 		options.Interceptors = []interceptor.WorkerInterceptor{guarded}
 	}
-	stop, err := startWorker(ctx, config, options)
+	stop, err := startWorker(ctx, config, options, activities)
 	if err != nil {
 		return err
 	}
@@ -97,7 +104,9 @@ func runWorker(ctx context.Context, args []string) error {
 }
 
 // startWorker connects to Temporal and takes work.
-func startWorker(ctx context.Context, config workerConfig, options worker.Options) (stop func(), err error) {
+func startWorker(
+	ctx context.Context, config workerConfig, options worker.Options, activities *Activities,
+) (stop func(), err error) {
 	logs := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	clientOptions := client.Options{
 		HostPort: config.temporal,
@@ -113,7 +122,8 @@ func startWorker(ctx context.Context, config workerConfig, options worker.Option
 	}
 	w := worker.New(c, config.queue, options)
 	w.RegisterWorkflow(Checkout)
-	w.RegisterActivity(&Activities{provider: provider.Client{URL: config.provider}})
+	w.RegisterWorkflow(CheckoutAndReconcile)
+	w.RegisterActivity(activities)
 	if err := w.Start(); err != nil {
 		c.Close()
 		return nil, err
@@ -121,10 +131,10 @@ func startWorker(ctx context.Context, config workerConfig, options worker.Option
 	return func() { w.Stop(); c.Close() }, nil
 }
 
-// guardActivities is all that it takes to guard a worker's activities on Redis.
-func guardActivities(
-	rdb redis.UniversalClient, registry prometheus.Registerer, name string,
-) (interceptor.WorkerInterceptor, error) {
+// guardOnRedis is all that it takes to guard a worker's activities on Redis.
+func guardOnRedis(
+	rdb redis.UniversalClient, registry prometheus.Registerer, name string, p provider.Client,
+) (*temporalx.Interceptor, error) {
 	store, err := redisx.New(rdb, redisx.Options{})
 	if err != nil {
 		return nil, err
@@ -136,11 +146,15 @@ func guardActivities(
 	if err != nil {
 		return nil, err
 	}
-	g, err := guard.New(store,
+	return guardCharges(store, p,
 		guard.WithObserver(tel),
-		guard.WithOwnerLabel(fmt.Sprintf("%s/%d", name, os.Getpid())),
-		guard.WithLease(lease),
-		guard.OnStorageError(guard.FailClosed))
+		guard.WithOwnerLabel(fmt.Sprintf("%s/%d", name, os.Getpid())))
+}
+
+// guardCharges guards ChargeCard by the order: a payment, of which the provider can be
+// asked what became of it.
+func guardCharges(store guard.Store, p provider.Client, options ...guard.GuardOption) (*temporalx.Interceptor, error) {
+	g, err := guard.New(store, append(options, guard.WithLease(lease))...)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +163,10 @@ func guardActivities(
 		Rules: []temporalx.Rule{{
 			Activity: "ChargeCard",
 			Key:      temporalx.KeyFrom(func(o Order) (string, error) { return o.ID, nil }),
+			Recovery: temporalx.RecoverWith(askProvider(p)),
+			Options: []guard.OperationOption{
+				guard.ForPayments(), guard.OnFailure(whatItMeans), guard.WithSettleTime(settle),
+			},
 		}},
 	})
 }
