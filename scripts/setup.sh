@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests on real servers need and this machine lacks:
-# redis-server, and a C compiler for the race detector. Where it may not, it
-# says what to type and fails.
+# redis-server, PostgreSQL, and a C compiler for the race detector. Where it may
+# not, it says what to type and fails.
 . "$(dirname "$0")/lib.sh"
 
 # compiles says whether there is a C compiler, with its headers.
@@ -12,9 +12,22 @@ compiles() {
     ${cc:-cc} -x c -fsyntax-only - >/dev/null 2>&1
 }
 
+# has_postgres looks where the test of examples/fencing does.
+has_postgres() {
+  local initdb
+  if [ -n "${ONCEGUARD_POSTGRES_BIN:-}" ] || have initdb; then return; fi
+  for initdb in /usr/lib/postgresql/*/bin/initdb /opt/homebrew/opt/postgresql*/bin/initdb /usr/local/opt/postgresql*/bin/initdb; do
+    if [ -x "$initdb" ]; then return; fi
+  done
+  false
+}
+
 debian='' macos=''
 if [ -z "${ONCEGUARD_REDIS_SERVER:-}" ] && ! have redis-server; then
   debian=' redis-server' macos='brew install redis'
+fi
+if ! has_postgres; then
+  debian="$debian postgresql" macos="${macos:+$macos && }brew install postgresql@17"
 fi
 if ! compiles; then
   debian="$debian gcc libc6-dev" macos="${macos:+$macos && }xcode-select --install"
@@ -29,7 +42,9 @@ by_hand() {
   Debian, Ubuntu:  sudo apt-get update && sudo apt-get install -y$debian
   macOS:           $macos
 
-A redis-server elsewhere does as well: ONCEGUARD_REDIS_SERVER=/path/to/redis-server make test"
+Servers elsewhere do as well:
+
+  ONCEGUARD_REDIS_SERVER=/path/to/redis-server ONCEGUARD_POSTGRES_BIN=/path/to/postgresql/bin make test"
 }
 if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then by_hand; fi
 
@@ -39,11 +54,13 @@ as_root apt-get update -q </dev/null >&2 || by_hand
 # shellcheck disable=SC2086 # a list
 as_root apt-get install -q -y --no-install-recommends $debian </dev/null >&2 || by_hand
 
-# The package starts a server of the system. The tests run their own.
-case $debian in *redis-server*)
-  if have systemctl && [ -d /run/systemd/system ]; then
-    as_root systemctl disable --now redis-server >&2 || true
-  elif [ -x /etc/init.d/redis-server ]; then
-    as_root /etc/init.d/redis-server stop >&2 || true
-  fi ;;
-esac
+# The packages start servers of the system. The tests run their own.
+for service in redis-server postgresql; do
+  case "$debian " in *" $service "*)
+    if have systemctl && [ -d /run/systemd/system ]; then
+      as_root systemctl disable --now "$service" >&2 || true
+    elif [ -x "/etc/init.d/$service" ]; then
+      as_root "/etc/init.d/$service" stop >&2 || true
+    fi ;;
+  esac
+done

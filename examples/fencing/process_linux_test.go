@@ -1,0 +1,7 @@
+package main
+
+import "syscall"
+
+func dieWithParent(as *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
+}
