@@ -147,7 +147,8 @@
 //
 // An error that the policy remembers (guard.Remember) is stored as the failure that
 // Temporal would have of it, in the form of the data converter: encrypted, message and
-// all, if that encrypts. Later calls with the key get it as the application error that
+// all, if that encrypts. As in the SDK, the converter of errors does not get the
+// activity's context. Later calls with the key get it as the application error that
 // it was, with type, message, details, category, next retry delay and causes. It is
 // retried if it was: let a policy remember what is not. [RememberNonRetryable] is a
 // ready one. Nothing is remembered by default, since "do not try this again" is not
