@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"testing"
 	"time"
 
@@ -150,7 +151,7 @@ func refuses(t *testing.T) provider.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clientOf(t, (&url.URL{Scheme: "http", Host: (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()}).String())
+	return clientOf(t, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
 // hasNoAddress asks a name server that knows nobody.
