@@ -30,7 +30,9 @@
 //
 // go-redis sends a command again when its reply was lost (MaxRetries, 3). That
 // is harmless: every script knows its caller by the owner token, and the second
-// run of it replies as the first did.
+// run of it replies as the first did. Where it cannot, since the record is another's
+// after the first run (a reservation that went back to its dispatcher, a record that
+// this very reserve made held), it changes nothing and says whose it is.
 //
 // # Keys
 //
@@ -62,14 +64,59 @@
 //
 //	{"charge":"ch_1"}
 //
-// The status is pending (a reservation), completed or released (a tombstone).
-// Times are microseconds since 1970 on the server's clock: until_us is the end
-// of the lease, of the retention or of the tombstone, created_us when the owner
-// acquired the key, updated_us the last write. The prev_ lines are there after a
-// takeover. In values, '%' and control characters are percent-escaped (and ':'
-// in the algorithm of the fingerprint). The key's own expiry is longer than
-// until_us for a reservation, so that a takeover can say from whom.
+// The fields:
+//
+//	status            pending (a reservation), completed, failed (the result is an error that
+//	                  is remembered), held (nobody knows what became of it) or released (a
+//	                  tombstone)
+//	owner             the token of the owner; of a held record, of who dispatched it
+//	fence, attempt    of the acquisition
+//	until_us          the end of the lease, of the retention, of the hold or of the tombstone
+//	created_us        when the owner acquired the key
+//	updated_us        the last write of the owner, or of who settled the record
+//	label             of the owner
+//	traceparent       of the owner's call
+//	fingerprint       of the input: algorithm:digest
+//	prev_owner        whom the owner took over from, after a takeover, with prev_fence,
+//	                  prev_label and prev_traceparent
+//	dispatch_owner    who may have had the effect, of a pending or held record that was
+//	                  dispatched, with dispatch_fence, dispatch_us (since when), dispatch_label
+//	                  and dispatch_traceparent
+//	resolved_owner    who settled the record in its owner's stead, with resolved_label and
+//	                  resolved_traceparent
+//	encoding          of the result
+//
+// Times are microseconds since 1970 on the server's clock. In values, '%' and control
+// characters are percent-escaped (and ':' in the algorithm of the fingerprint). The
+// blocks prev_, dispatch_ and resolved_ are there whole or not at all. A held record
+// always has the dispatch_ lines:
+//
+//	onceguard/1 held
+//	owner=5f0c9e6ad2b14c0c8f6f9b0a1d2e3f40
+//	...
+//	fingerprint=sha256-json:9f86d081884c7d65
+//	dispatch_owner=5f0c9e6ad2b14c0c8f6f9b0a1d2e3f40
+//	dispatch_fence=1767225600000000
+//	dispatch_us=1767225600000000
+//	dispatch_label=pay-7c9f/1 worker@pay-7c9f
+//	dispatch_traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+//	encoding=
 //
 // A record that does not read so, such as one of a newer version, counts as in
 // flight: nobody acquires its key and nothing writes over it.
+//
+// # Lifetimes
+//
+// Every key has an expiry. That of a reservation is longer than until_us, so that a
+// takeover can say from whom. A record that is dispatched or held lives at least the
+// hold's retention ([guard.WithHoldRetention]) after the last write of its owner: it is
+// the only word that the effect may have happened, and once it is gone, the key is
+// free. A server that evicts keys or loses them sooner breaks that promise.
+//
+// # Lists
+//
+// [Store.List] goes through the keys with SCAN and reads the records in pipelines, a
+// page at a time. It looks at all keys of the database, also at those of others, so
+// that a store in a database of its own lists faster. A user of the server needs the
+// permission to run SCAN for it.
 package redisx

@@ -179,5 +179,30 @@ func stores() []mutation {
 			"  return string.format('%.0f', math.min(number, LIMIT))", "  return tostring(math.min(number, LIMIT))",
 			"redisx", redis,
 		},
+		{
+			"Redis: takes a dispatched key without finding out", "redisx/reserve.lua",
+			"if settle and now >= old.updated_us + settle then return 'taken' end", "do return 'taken' end",
+			"redisx", redis,
+		},
+		{
+			"Redis: release drops another's evidence", "redisx/release.lua",
+			"elseif evidence(old) then", "elseif false then",
+			"redisx", redis,
+		},
+		{
+			"Redis: settles what was not seen", "redisx/resolve.lua",
+			" or tonumber(old.fence) ~= tonumber(ARGV[1])", "",
+			"redisx", redis,
+		},
+		{
+			"Redis: an owner overwrites what was settled for it", "redisx/replace.lua",
+			"if mine and old.status ~= 'released' and not old.resolver then", "if mine and old.status ~= 'released' then",
+			"redisx", redis,
+		},
+		{
+			"Redis: evidence that expires like any reservation", "redisx/common.lua",
+			"    life = math.max(life, tonumber(dispatched_px))\n", "",
+			"redisx", "^TestHold_WhatMayHaveHappenedIsKeptForTheHoldsRetention$",
+		},
 	}
 }
