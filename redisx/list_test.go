@@ -262,7 +262,7 @@ func (s *scans) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestCase_K6_AListNeverOutlastsItsDeadline(t *testing.T) {
+func TestList_NeverOutlastsItsDeadline(t *testing.T) {
 	t.Parallel()
 	srv := realtest.Redis(t)
 	addr := realtest.Blackhole(t)
