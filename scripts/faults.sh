@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Kills and stops processes at random in the middle of payments, on a real Redis,
-# and sees that each order is charged once: faults.sh [how many faults] [seed].
+# and sees that each order is charged once: faults.sh [how many faults] [seed]. So
+# many meet payments with a recovery hook, and as many such that run at most once.
 . "$(dirname "$0")/lib.sh"
 
 scripts/setup.sh

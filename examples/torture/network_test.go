@@ -26,9 +26,9 @@ type network struct {
 	request, reply func(*http.Request) bool
 }
 
-func newNetwork(request, reply func(*http.Request) bool) *network {
+func newNetwork(options provider.Options, request, reply func(*http.Request) bool) *network {
 	n := &network{ledger: provider.NewLedger(), request: request, reply: reply}
-	n.provider = provider.Handler(n.ledger, provider.Options{})
+	n.provider = provider.Handler(n.ledger, options)
 	n.server = httptest.NewServer(n)
 	return n
 }

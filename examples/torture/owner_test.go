@@ -26,7 +26,7 @@ type owner struct {
 
 func (r *round) newOwner(i int) *owner {
 	points := []point{"", "", inAction, inRequest, inReply, inCodec}
-	if i > 0 {
+	if i > 0 && r.Setup == withHook {
 		points = append(points, beforeAsk, afterAsk, beforeAsk, afterAsk) // somebody must have been there before
 	}
 	o := &owner{

@@ -187,6 +187,8 @@ func reportOf(result guard.Result[provider.Receipt], err error) report {
 		r.Outcome = "outcome unknown"
 	case errors.Is(err, provider.ErrFenceTooOld):
 		r.Outcome = "refused by the fence"
+	case result.How == guard.OutcomeFailed && errors.Is(err, context.DeadlineExceeded):
+		r.Outcome = "the deadline is over"
 	case result.How == guard.OutcomeFailed:
 		r.Outcome = "connection error"
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onceguard/onceguard/examples/internal/provider"
+	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/internal/realtest"
 )
 
@@ -140,24 +141,20 @@ func TestTable_IsThatOfTheDocument(t *testing.T) {
 }
 
 func TestTable_IsWhatHappens(t *testing.T) {
-	t.Parallel()
 	redis := realtest.SharedRedis(t).Addr()
 	got := make([][]line, len(table))
 	var plays sync.WaitGroup
-	room := make(chan struct{}, 8) // processes at once: each needs a moment of a processor
+	room := make(chan struct{}, 10) // processes at once: each needs a moment of a processor
 	for i, row := range table {
 		got[i] = make([]line, len(row.lines))
 		for j, want := range row.lines {
 			room <- struct{}{}
 			plays.Go(func() {
 				defer func() { <-room }()
-				var err error
-				if got[i][j], err = row.play(config{
-					Setup: want.setup, Redis: redis, Lease: time.Second,
+				got[i][j] = row.playUndisturbed(t, config{
+					Setup: want.setup, Redis: redis, Lease: 2 * time.Second,
 					Order: provider.Order{ID: fmt.Sprintf("table-%d-%d", i, j), Cents: 4999},
-				}); err != nil {
-					t.Errorf("%s %s, %s: %v", row.fate, row.where, want.setup, err)
-				}
+				})
 			})
 		}
 	}
@@ -172,6 +169,27 @@ func TestTable_IsWhatHappens(t *testing.T) {
 	}
 }
 
+// playUndisturbed plays again what a machine that is too busy to answer in time has
+// disturbed: what storage errors lead to is not the matter of the table.
+func (m mishap) playUndisturbed(t *testing.T, c config) (got line) {
+	t.Helper()
+	order := c.Order.ID
+	for try := range 3 {
+		c.Order.ID = fmt.Sprintf("%s-%d", order, try)
+		var err error
+		got, err = m.play(c)
+		if err == nil && !slices.ContainsFunc([]string{got.next, got.owner, got.later}, disturbed) {
+			return got
+		}
+		t.Logf("%s %s, %s: plays again: %+v, %v", m.fate, m.where, c.Setup, got, err)
+	}
+	return got
+}
+
+func disturbed(outcome string) bool {
+	return strings.HasPrefix(outcome, string(guard.OutcomeRejected)) || strings.HasPrefix(outcome, string(guard.OutcomeUnguarded))
+}
+
 // play lets the mishap happen to an owner in a process of its own, and calls from this
 // one.
 func (m mishap) play(c config) (line, error) {
@@ -182,7 +200,7 @@ func (m mishap) play(c config) (line, error) {
 		}
 		return func(*http.Request) bool { return g.pass() }
 	}
-	n := newNetwork(only(request, inRequest), only(reply, inReply))
+	n := newNetwork(provider.Options{}, only(request, inRequest), only(reply, inReply))
 	defer n.server.Close()
 	c.Provider = n.server.URL
 	here, err := newPayer(c, func(point) {})
