@@ -57,7 +57,7 @@ type EraseReply struct {
 // Reserve: a reservation that was dispatched, whose lease has run out, is not free.
 // A caller that recovers takes it over, once its time to settle is over (counted
 // from Record.Updated), and gets its evidence: Record.Dispatch, and the fingerprint
-// of the record if that has one. To any other caller the record becomes held in the
+// of the record, also if that has none. To any other caller the record becomes held in the
 // same step, its owner, fence and Updated as they were, for as long as its owner
 // wanted it kept. A held record is the same to both until its time is over; then it
 // is free. Who comes with another fingerprint than a dispatched or held record has
@@ -65,11 +65,14 @@ type EraseReply struct {
 //
 // Renew: sets the mark and clears evidence as asked, in the same step as the lease. The
 // mark is never cleared by a renewal without NothingFound, and evidence of one's own
-// not even by that. A held record is lost to it, also to its owner. A record that is put
+// not even by that. With the evidence of another owner its fingerprint goes too: that of
+// the request's record takes its place. A held record is lost to it, also to its owner. A record that is put
 // back has the evidence that its owner last saw.
 //
 // Replace: clears the evidence. It never takes another owner's expired reservation
-// that was dispatched.
+// that was dispatched, with one exception: while a reservation, live or not, carries the
+// caller's own evidence, its action has not run again, and the caller's word settles it
+// as if it were missing. So does its release, which then has released.
 //
 // Release: clears the caller's own evidence. A reservation that carries another
 // owner's becomes held again instead, as by Hold.
@@ -77,9 +80,11 @@ type Holder interface {
 	// Hold makes the caller's own reservation held, for Retention from now. One that
 	// carries the evidence of another owner goes back to that one: its token, label
 	// and trace are the record's owner again, its fence stays. Without evidence the
-	// caller's own is added. A record that is missing, is another owner's tombstone or has run out
-	// without having been dispatched is put in place. Own results, own tombstones and
-	// what is another's stay as they are: refused. To hold again is to hold.
+	// caller's own is added. A record that is missing is put in place, and so is one
+	// that is another owner's tombstone or has run out without having been dispatched,
+	// unless the request carries another owner's evidence or somebody has resolved
+	// it. Own results, own tombstones and what is another's stay as they are: refused. To hold again is
+	// to hold, and said to be again.
 	Hold(ctx context.Context, req HoldRequest) (HoldReply, error)
 }
 
@@ -97,6 +102,9 @@ type HoldStatus string
 const (
 	// HoldHeld means that the caller's own record is held.
 	HoldHeld HoldStatus = "held"
+	// HoldAgain means that the record was held already, by the caller or by whoever it
+	// asked about.
+	HoldAgain HoldStatus = "again"
 	// HoldRestored means that the record is held although the caller's reservation
 	// was gone.
 	HoldRestored HoldStatus = "restored"

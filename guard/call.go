@@ -31,6 +31,8 @@ type call struct {
 	executedAt time.Time
 	stale      bool
 	kept       bool     // the key stays reserved for a later completion
+	off        bool     // the kill switch
+	recovered  bool     // the hook found the result
 	recovering bool     // the key was taken over and nobody knows yet what its last owner did
 	around     *running // the action that this call is part of
 }
@@ -65,6 +67,7 @@ func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err erro
 func (c *call) steps(ctx context.Context, opts []CallOption) (Outcome, error) {
 	if c.disabled() {
 		c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: ReasonDisabled})
+		c.off = true
 		return c.run(ctx, OutcomeUnguarded)
 	}
 	if err := c.prepare(ctx, opts); err != nil {
@@ -150,7 +153,11 @@ func (c *call) abandonUnknown(ctx context.Context) {
 	go func() {
 		defer c.op.guard.calls.leave()
 		defer close(released)
-		_ = c.release(ctx) // counted already; the lease ends by itself
+		// The lease of what did not dispatch anything ends by itself.
+		if c.release(ctx) != nil && c.request.Dispatched {
+			behind := *c
+			c.again(time.Now().Add(c.op.patience()), func() error { return behind.release(ctx) }, func() {})
+		}
 	}()
 	limit := time.NewTimer(time.Until(c.sent.Add(c.op.storeTimeout)))
 	defer limit.Stop()

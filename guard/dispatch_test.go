@@ -172,6 +172,14 @@ func TestDispatched_WhereThereIsNothingToMark(t *testing.T) {
 	off, _ := newOp[int](t, guard.NewMemoryStore(), atMostOnce(guard.MarkDispatch(), guard.WithEnabled(func() bool { return false }))...)
 	if _, err := off.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
 		return 0, guard.Dispatched(ctx)
+	}); err != nil {
+		t.Errorf("with the kill switch off, when calls are to run: %v", err)
+	}
+	store := newFaultyStore()
+	store.set(fails, guard.PhaseReserve)
+	open, _ := newOp[int](t, store)
+	if _, err := open.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
+		return 0, guard.Dispatched(ctx)
 	}); !errors.Is(err, guard.ErrNotDispatched) {
 		t.Errorf("unguarded: %v", err)
 	}

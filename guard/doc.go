@@ -51,8 +51,9 @@
 //	own, with another's evidence         takeover  ok        stored    held       held
 //	own result                           found     lost      stored    refused    refused
 //	own tombstone                        found     lost      stale     released   refused
-//	own, held                            found     lost      stored    released   held
+//	own, held                            found     lost      stored    released   again
 //	another's reservation                found     lost      stale     refused    refused
+//	another's, with own evidence         found     lost      restored  released   refused
 //	another's reservation, lease over    takeover  lost      restored  refused    restored
 //	another's, dispatched, lease over    held      lost      stale     refused    refused
 //	another's, held                      found     lost      stale     refused    refused
@@ -63,7 +64,8 @@
 // Found, lost, stale and refused change nothing. A record that this version cannot
 // read counts as another's reservation that never runs out. A remembered error is a
 // result. Dispatched and held records are those of the next section; to a call with a
-// recovery hook they are a takeover.
+// recovery hook they are a takeover. Who takes over carries the evidence of the owner
+// before; until it has cleared that, the word of that owner settles the key.
 //
 // # Outcomes that nobody knows
 //

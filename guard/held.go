@@ -26,12 +26,13 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 // running is what the context of an action carries: whose action it is, and of
 // which action around it.
 type running struct {
-	guard  *Guard
-	key    Key
-	lease  *Lease     // nil when it runs unguarded
-	held   *heldLease // as lease
-	around *running
-	ended  atomic.Bool // the action has come back: its context says nothing any more
+	guard    *Guard
+	key      Key
+	lease    *Lease     // nil when it runs unguarded
+	held     *heldLease // as lease
+	disabled bool       // it runs because the kill switch is off
+	around   *running
+	ended    atomic.Bool // the action has come back: its context says nothing any more
 }
 
 type runningKey struct{}

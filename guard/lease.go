@@ -10,19 +10,19 @@ import (
 // heldLease renews a reservation beside the action. One goroutine owns all of
 // it; stop is the only other entry. A nil one is an action without a lease.
 type heldLease struct {
-	c        *call
-	own      Record                    // as last acknowledged
-	since    time.Time                 // when the reserve was sent
-	lastOK   atomic.Pointer[time.Time] // when the last acknowledged reserve or renewal was sent; stop reads it
-	retry    time.Duration             // grows while renewals fail near the lease's end
-	lost     sync.Once                 // reported
-	lease    *Lease                    // what the action sees of it
-	cancel   context.CancelCauseFunc   // of the action's context
-	want     mark                      // what the next renewal writes beside the lease
-	marks    chan marking              // asks for a renewal at once; nil if the operation holds nothing
-	at       atomic.Int32              // how far the dispatch is: one of the dispatch constants
-	stopping chan struct{}
-	done     chan struct{}
+	c          *call
+	own        Record                    // as last acknowledged
+	since      time.Time                 // when the reserve was sent
+	lastOK     atomic.Pointer[time.Time] // when the last acknowledged reserve or renewal was sent; stop reads it
+	retry      time.Duration             // grows while renewals fail near the lease's end
+	lost       sync.Once                 // reported
+	lease      *Lease                    // what the action sees of it
+	cancel     context.CancelCauseFunc   // of the action's context
+	want       mark                      // what the next renewal writes beside the lease
+	marks      chan marking              // asks for a renewal at once; nil if the operation holds nothing
+	dispatched dispatch
+	stopping   chan struct{}
+	done       chan struct{}
 }
 
 // hold starts the renewals. The context it returns is the action's.
@@ -37,7 +37,7 @@ func (c *call) hold(ctx context.Context) (context.Context, *heldLease) {
 		h.marks = make(chan marking)
 	}
 	if c.own.Dispatch != nil {
-		h.at.Store(isDispatched)
+		h.dispatched.at.Store(isDispatched)
 	}
 	actionCtx := ctx
 	if c.op.cancelOnLost {
@@ -90,10 +90,12 @@ func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 			return
 		}
 		if h.hangs() {
-			if _, ok := h.sleepUntil(h.end()); ok {
-				h.report(ctx, ReasonMaxHold)
-			}
+			h.letGo(ctx, asked)
 			return
+		}
+		if err := h.wants(asked.mark); err != nil {
+			asked.answer(h.own, err)
+			continue
 		}
 		if next, ok = h.renewal(ctx, asked); !ok {
 			return
@@ -105,10 +107,13 @@ func (h *heldLease) renewals(ctx context.Context, next time.Time) {
 // due. It returns false when the lease is lost.
 func (h *heldLease) renewal(ctx context.Context, asked marking) (next time.Time, goOn bool) {
 	err := ErrActionUnwound // of an observer that exits the goroutine
-	defer func() { asked.answer(err) }()
-	h.want = h.want.and(asked.mark)
+	defer func() { asked.answer(h.own, err) }()
 	sent := time.Now()
-	reply, err := h.c.renew(ctx, h.own, h.c.op.lease, h.limit(sent), h.want)
+	own := h.own
+	if h.want.nothingFound {
+		own.Fingerprint = h.c.request.Fingerprint
+	}
+	reply, err := h.c.renew(ctx, own, h.c.op.lease, h.limit(sent), h.want)
 	switch {
 	case err != nil:
 		return h.failed(ctx, sent), true
@@ -118,9 +123,21 @@ func (h *heldLease) renewal(ctx context.Context, asked marking) (next time.Time,
 		return next, false
 	}
 	h.own.Until, h.retry = reply.Until, 0
-	h.marked(reply.Until)
+	h.confirmed(reply.Until)
 	h.lastOK.Store(&sent)
 	return sent.Add(h.third()), true
+}
+
+// letGo waits for the end of a lease that is renewed no more.
+func (h *heldLease) letGo(ctx context.Context, asked marking) {
+	for goOn := true; goOn; {
+		if asked.done == nil && !time.Now().Before(h.end()) {
+			h.report(ctx, ReasonMaxHold)
+			return
+		}
+		asked.answer(h.own, ErrLeaseLost)
+		asked, goOn = h.sleepUntil(h.end())
+	}
 }
 
 // limit is the time limit of a renewal: that of the store, but no longer than the

@@ -98,7 +98,7 @@ func (m *MemoryStore) Renew(ctx context.Context, req RenewRequest) (RenewReply, 
 		return RenewReply{Status: RenewLost}, nil
 	}
 	if req.NothingFound && next.evidence() {
-		next.Dispatch = nil
+		next.Dispatch, next.Fingerprint = nil, req.Record.Fingerprint
 	}
 	if req.Dispatched {
 		next.dispatch(now)
@@ -122,7 +122,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 		switch {
 		case ours && old.Status != StatusReleased && old.Resolved == nil:
 			next, status = old.Record, ReplaceStored
-		case ours, !old.vacant(now):
+		case ours, !old.vacant(now) && !old.asks(req.Record.Owner.Token):
 			return ReplaceReply{Status: ReplaceStale}, nil
 		default:
 			next.Fence, next.Attempt = max(old.Fence, next.Fence), max(old.Attempt, next.Attempt)
@@ -150,6 +150,8 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 	next, released := claimed(req.Record, now), false
 	if old := m.records[req.Key]; old != nil {
 		switch {
+		case old.asks(req.Record.Owner.Token):
+			next.Fence, next.Attempt, released = max(old.Fence, next.Fence), max(old.Attempt, next.Attempt), true
 		case old.Owner.Token != req.Record.Owner.Token || old.settled():
 			return ReleaseReply{}, nil
 		case old.Status == StatusReleased:
@@ -157,8 +159,9 @@ func (m *MemoryStore) Release(ctx context.Context, req ReleaseRequest) (ReleaseR
 		case old.evidence():
 			m.holdAgain(req.Key, old.Record, now, old.expires)
 			return ReleaseReply{Released: true, Held: true}, nil
+		default:
+			next, released = old.Record, true
 		}
-		next, released = old.Record, true
 	}
 	next.Version, next.Status, next.Dispatch = SchemaVersion, StatusReleased, nil
 	next.Until, next.Updated = now.Add(req.Lease), now

@@ -30,6 +30,12 @@ func (r *memoryRecord) freeTo(req ReserveRequest, now time.Time) (free, flip boo
 	}
 }
 
+// asks reports whether a reservation is that of an owner who has yet to find out what
+// this one did, whose own word settles it.
+func (r Record) asks(token string) bool {
+	return r.Status == StatusPending && r.evidence() && r.Dispatch.Owner.Token == token
+}
+
 // vacant reports whether a result or a hold of an owner without a reservation may
 // take the place of the record.
 func (r *memoryRecord) vacant(now time.Time) bool {
@@ -55,8 +61,8 @@ func (r *Record) follows(old Record, now time.Time) {
 		return
 	}
 	r.TookOver = &Previous{Owner: old.Owner, Fence: old.Fence}
-	if r.Dispatch = old.Dispatch; r.Dispatch != nil && old.Fingerprint != (Fingerprint{}) {
-		r.Fingerprint = old.Fingerprint
+	if r.Dispatch = old.Dispatch; r.Dispatch != nil {
+		r.Fingerprint = old.Fingerprint // it is that run which is in question
 	}
 }
 
@@ -65,6 +71,11 @@ func (r *Record) dispatch(now time.Time) {
 	if r.Dispatch == nil {
 		r.Dispatch = &Dispatch{Owner: r.Owner, Fence: r.Fence, At: now}
 	}
+}
+
+// isOf reports whether the record belongs to whoever dispatched.
+func (r Record) isOf(dispatch *Dispatch) bool {
+	return dispatch != nil && r.Owner.Token == dispatch.Owner.Token
 }
 
 // Hold implements [Holder].
@@ -78,10 +89,13 @@ func (m *MemoryStore) Hold(ctx context.Context, req HoldRequest) (HoldReply, err
 	next, status := claimed(req.Record, now), HoldRestored
 	if old := m.records[req.Key]; old != nil {
 		ours := old.Owner.Token == req.Record.Owner.Token
+		mayBeAnothers := req.Record.evidence() || old.Resolved != nil
 		switch {
-		case ours && (old.Status == StatusPending || old.Status == StatusHeld):
+		case old.Status == StatusHeld && (ours || old.isOf(req.Record.Dispatch)):
+			next, status = old.Record, HoldAgain
+		case ours && old.Status == StatusPending:
 			next, status = old.Record, HoldHeld
-		case ours, !old.vacant(now):
+		case ours, mayBeAnothers, !old.vacant(now):
 			return HoldReply{Status: HoldRefused}, nil
 		default:
 			next.Fence, next.Attempt = max(old.Fence, next.Fence), max(old.Attempt, next.Attempt)

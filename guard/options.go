@@ -69,7 +69,7 @@ func WithLease(d time.Duration) Option {
 // WithRetention sets how long a result is kept and replayed, whatever the lease.
 // Default 24 h, between 1 ms and 10 years.
 func WithRetention(d time.Duration) Option {
-	return option(func(s *settings) { s.retention = d })
+	return option(func(s *settings) { s.retention, s.retentionSet = d, true })
 }
 
 // WithStoreTimeout bounds each single call of the store. Default 1 s, or a third

@@ -107,7 +107,7 @@ func (c *call) keepHeld(ctx context.Context, reason string) error {
 		return err
 	}
 	phase.end(PhaseEnd{Result: string(reply.Status), Record: &c.own})
-	if reply.Status != HoldRefused {
+	if reply.Status == HoldHeld || reply.Status == HoldRestored {
 		c.obs.event(ctx, Event{Kind: EventHeld, Reason: reason, Record: &c.own})
 	}
 	return nil

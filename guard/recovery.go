@@ -110,12 +110,14 @@ var errNoAnswer = errors.New("the recovery hook did not answer")
 // recover asks the hook about the record that this call took over. It says
 // recovered when the value is there, executed when the action is to run, and else
 // returns the error of the call.
-func (c *call) recover(ctx context.Context, held *heldLease) (Outcome, error) {
-	answer := c.askHook(ctx)
+// The context of the hook is that of an action: it may end with the lease, which is
+// not to be taken for a caller that has left.
+func (c *call) recover(ctx, hookCtx context.Context, held *heldLease) (Outcome, error) {
+	answer := c.askHook(hookCtx)
 	switch answer.found {
 	case Found:
 		answer.set()
-		c.recovering = false
+		c.recovering, c.recovered = false, true
 		return OutcomeRecovered, nil
 	case NotFound:
 		return c.cleared(ctx, held)
@@ -127,12 +129,12 @@ func (c *call) recover(ctx context.Context, held *heldLease) (Outcome, error) {
 // cleared drops the evidence, so that the run that follows is the only one in
 // question.
 func (c *call) cleared(ctx context.Context, held *heldLease) (Outcome, error) {
-	err := held.mark(ctx, mark{nothingFound: true, dispatched: c.op.dispatchesAtOnce()})
+	own, err := held.mark(ctx, mark{nothingFound: true, dispatched: c.op.dispatchesAtOnce()})
 	switch {
 	case err == nil:
-		c.recovering = false
+		c.own, c.recovering = own, false
 		if !c.op.dispatchesAtOnce() {
-			held.at.Store(notDispatched)
+			held.dispatched.at.Store(notDispatched)
 		}
 		return OutcomeExecuted, nil
 	case errors.Is(err, ErrLeaseLost):

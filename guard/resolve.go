@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -62,13 +63,15 @@ type Resolution[T any] struct {
 	// By says for people who settles it. Default: the guard's owner label.
 	By string
 	// Hashed says that the key is one of [Guard.List] and so hashed already, if the
-	// operation has [WithHashedKeys].
+	// operation has [WithHashedKeys]. With a cipher, which knows the plain key, only
+	// StatusReleased can be had that way.
 	Hashed bool
 }
 
 // Resolve settles a key that is held, or whose reservation is stuck, in its owner's
-// stead. What the owner does later changes nothing: its renewal is lost, its result
-// stale. Of several that settle one key at once, one succeeds.
+// stead. What the owner does later changes nothing, for as long as the record is kept (a released key: for the
+// hold's retention, or until another call has it): its renewal is lost, its result stale. Of several that settle
+// one key at once, one succeeds.
 //
 // Its errors are [ErrNotResolved], [ErrInvalidKey], [ErrStorage], the context's, one
 // that says what is wrong with the resolution, or that the store lacks the ability, see
@@ -89,7 +92,10 @@ func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T])
 	if !r.Hashed {
 		req.Key = op.stored(whole)
 	}
-	if err := op.checkResolution(key, &req); err != nil {
+	if r.As == StatusReleased {
+		req.Lease = max(op.lease, op.holdRetention) // the owner may come back late
+	}
+	if err := errors.Join(op.checkResolution(key, &req), r.check(op)); err != nil {
 		return fmt.Errorf("onceguard: operation %q: resolve: %w", op.name, err)
 	}
 	err := safely(func() (err error) {
@@ -98,9 +104,6 @@ func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T])
 			req.Encoding = op.encoding()
 			req.Result, err = op.seal(whole, r.Value)
 		case StatusFailed:
-			if r.Err == nil {
-				return errors.New("no Err: it is what calls are to get")
-			}
 			req.Encoding, req.Retention = op.errorEncoding(), op.failureRetention
 			req.Result, err = op.sealError(whole, r.Err)
 		}
@@ -110,6 +113,22 @@ func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T])
 		return fmt.Errorf("onceguard: operation %q: resolve: %w", op.name, err)
 	}
 	return op.resolveKey(ctx, req)
+}
+
+// check finds what contradicts itself.
+func (r *Resolution[T]) check(op *operation) error {
+	var faults []error
+	wrong := func(is bool, text string) {
+		if is {
+			faults = append(faults, errors.New(text))
+		}
+	}
+	wrong(r.As == StatusFailed && r.Err == nil, "no Err: it is what calls are to get")
+	wrong(r.As != StatusFailed && r.Err != nil, "an Err goes with As: StatusFailed only")
+	wrong(r.As != StatusCompleted && !reflect.ValueOf(&r.Value).Elem().IsZero(), "a Value goes with As: StatusCompleted only")
+	wrong(r.Hashed && op.cipher != nil && r.As != StatusReleased,
+		"a hashed key with a cipher: what is encrypted for it could not be decrypted by calls: give the plain key")
+	return errors.Join(faults...)
 }
 
 func (op *operation) checkResolution(key string, req *ResolveRequest) error {

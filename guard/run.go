@@ -10,7 +10,7 @@ import (
 // goes on unwinding then, with the same panic value, since nothing recovers it.
 func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error) {
 	outcome, err = OutcomeFailed, ErrActionUnwound
-	actionCtx, this := ctx, &running{guard: c.op.guard, key: c.key, around: c.around}
+	actionCtx, this := ctx, &running{guard: c.op.guard, key: c.key, around: c.around, disabled: c.off}
 	defer this.ended.Store(true)
 	var held *heldLease
 	if as == OutcomeExecuted {
@@ -32,7 +32,7 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 	}()
 	actionCtx = context.WithValue(actionCtx, runningKey{}, this)
 	if c.recovering {
-		if as, err = c.recover(actionCtx, held); as != OutcomeExecuted {
+		if as, err = c.recover(ctx, actionCtx, held); as != OutcomeExecuted {
 			return as, err
 		}
 		err = ErrActionUnwound

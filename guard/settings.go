@@ -53,8 +53,8 @@ type settings struct {
 	errorCodec                                               ErrorCodec
 	holdRetention, failureRetention, settle, recoveryTimeout time.Duration
 
-	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet, keepReservedSet, enabledSet, onUnreadableSet bool
-	onFailureSet, errorCodecSet, holdRetentionSet, failureRetentionSet, settleSet, recoveryTimeoutSet  bool
+	storeTimeoutSet, waitBoundSet, maxHoldSet, cipherSet, keepReservedSet, enabledSet, onUnreadableSet, retentionSet bool
+	onFailureSet, errorCodecSet, holdRetentionSet, failureRetentionSet, settleSet, recoveryTimeoutSet                bool
 }
 
 func defaultSettings() settings {

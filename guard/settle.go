@@ -15,6 +15,8 @@ type settlement struct {
 	data   []byte        // of a result or an error
 	reason string        // of a hold
 	length time.Duration // of a reservation that is kept
+
+	dispatched bool // nobody runs over the record, and it can wait to be written
 }
 
 type way int
@@ -41,51 +43,53 @@ func (c *call) settle(ctx context.Context, held *heldLease, actionErr error) {
 		held.stop()
 		c.leave(ctx, held, s)
 	}()
-	dispatched := held.dispatched()
+	var obeys bool
+	s.dispatched, obeys = held.closeDispatch()
 	switch {
 	case c.recovering:
-		s = settlement{how: wayHold, reason: ReasonCannotTell}
+		s.how, s.reason = wayHold, ReasonCannotTell
 	case actionErr == nil:
-		s = notStored(dispatched, ReasonUnstored)
+		s.withoutResult(ReasonUnstored)
 		if data, ok := c.encoded(ctx, c.encode); ok {
-			s = settlement{how: wayResult, data: data}
+			s.how, s.data = wayResult, data
 		}
 	case actionErr == ErrActionUnwound: //nolint:errorlint // a user's error that wraps it is the user's
-		s = notStored(dispatched, ReasonUnwound)
+		s.withoutResult(ReasonUnwound)
 	default:
-		s = notStored(dispatched, ReasonDispatched)
-		c.failure(ctx, &s, held, actionErr)
+		s.withoutResult(ReasonDispatched)
+		c.failure(ctx, &s, actionErr, obeys)
 	}
 }
 
-// notStored is how a key without a result is left: free, unless the effect may have
-// happened.
-func notStored(dispatched bool, reason string) settlement {
-	if dispatched {
-		return settlement{how: wayHold, reason: reason}
+// withoutResult leaves the key free, unless the effect may have happened.
+func (s *settlement) withoutResult(reason string) {
+	s.how, s.reason = wayRelease, reason
+	if s.dispatched {
+		s.how = wayHold
 	}
-	return settlement{how: wayRelease}
 }
 
-// failure decides about an error of the action.
-func (c *call) failure(ctx context.Context, s *settlement, held *heldLease, actionErr error) {
+// failure decides about an error of the action, which obeys if it was only ever told to
+// let nothing out.
+func (c *call) failure(ctx context.Context, s *settlement, actionErr error, obeys bool) {
 	if length, later := c.later(actionErr); later {
-		*s = settlement{how: wayKeep, length: length}
+		s.how, s.length = wayKeep, length
 		return
 	}
-	switch c.disposition(actionErr, held.dispatched()) {
+	switch c.disposition(actionErr, s.dispatched) {
 	case Release:
-		*s = settlement{how: wayRelease}
+		s.how = wayRelease
 	case Hold:
-		*s = settlement{how: wayHold, reason: ReasonPolicy}
+		s.how, s.reason = wayHold, ReasonPolicy
 	case Remember:
+		s.withoutResult(ReasonUnstored)
 		encode := func() ([]byte, error) { return c.op.sealError(c.key, actionErr) }
 		if data, ok := c.encoded(ctx, encode); ok {
-			*s = settlement{how: wayError, data: data}
+			s.how, s.data = wayError, data
 		}
 	case Undecided:
-		if held.unmarked() && errors.Is(actionErr, ErrNotDispatched) {
-			*s = settlement{how: wayRelease} // the action says that it did as it was told
+		if obeys && errors.Is(actionErr, ErrNotDispatched) {
+			s.how = wayRelease
 		}
 	}
 }
@@ -137,7 +141,7 @@ func (c *call) leave(ctx context.Context, held *heldLease, s settlement) {
 	err := c.write(ctx, s)
 	switch {
 	case err == nil:
-	case held != nil && (s.how != wayRelease || held.dispatched()):
+	case held != nil && (s.how != wayRelease || s.dispatched):
 		c.writeBehind(ctx, s)
 	default:
 		c.notWritten(ctx, s, err)
@@ -172,6 +176,8 @@ func (c *call) replaced(ctx context.Context, reply ReplaceReply) {
 		c.takeEarlier(ctx)
 	case c.own.Fence == 0 && c.request.Unreadable != nil:
 		// What is in the way is the result that could not be decoded.
+	case c.recovered:
+		// What is in the way is the word of the owner that this call asked about.
 	default:
 		c.stale = true
 		c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
@@ -185,33 +191,54 @@ func (c *call) notWritten(ctx context.Context, s settlement, err error) {
 }
 
 // writeBehind goes on trying to write what the store did not take, until the lease
-// runs out: then somebody else may run. The caller has its result and does not wait
-// for that; Drain does.
+// runs out: then somebody else may run. Nobody runs over a dispatched record, so that is
+// tried for longer. The caller has its result and does not wait for that; Drain does.
 func (c *call) writeBehind(ctx context.Context, s settlement) {
 	behind := *c // the caller reads its own
+	until := behind.leaseEnd
+	if s.dispatched {
+		until = time.Now().Add(c.op.patience())
+	}
+	c.again(until, func() error { return behind.write(ctx, s) }, func() {
+		behind.notWritten(ctx, s, errNotTaken)
+	})
+}
+
+// again goes on trying behind the caller, with growing pauses.
+func (c *call) again(until time.Time, try func() error, givesUp func()) {
 	c.op.guard.calls.more()
 	go func() {
 		defer c.op.guard.calls.leave()
 		pause := c.op.storeTimeout / writeTries
 		for {
-			if time.Now().Add(pause).After(behind.leaseEnd) {
-				behind.notWritten(ctx, s, errLeaseOver)
+			if time.Now().Add(pause).After(until) {
+				givesUp()
 				return
 			}
 			<-time.After(pause)
 			pause = min(2*pause, c.op.storeTimeout)
-			if behind.write(ctx, s) == nil {
+			if try() == nil {
 				return
 			}
 		}
 	}()
 }
 
-// writeTries is how often the first pause between two tries goes into the store's
-// time limit.
-const writeTries = 16
+// patience is how long the end of a dispatched run is tried to be written: what is not
+// written costs a person's time.
+func (s *settings) patience() time.Duration {
+	return max(s.lease, min(patientLeases*s.lease, maxPatience))
+}
 
-var errLeaseOver = errors.New("onceguard: the lease ran out before the store took the result")
+const (
+	// writeTries is how often the first pause between two tries goes into the store's
+	// time limit.
+	writeTries    = 16
+	patientLeases = 10
+	maxPatience   = 10 * time.Minute
+)
+
+var errNotTaken = errors.New("onceguard: the store did not take it in time")
 
 // keep leaves the key reserved for a later completion, by one last renewal. Nothing
 // is released even if that fails: the completion is still to come.

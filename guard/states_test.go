@@ -53,9 +53,15 @@ type scene struct {
 // states brings a key into each state of the table.
 func states() map[string]func(*scene) {
 	return map[string]func(*scene){
-		"nothing":                           func(s *scene) { s.own = s.reserve("me"); s.store.Clear() },
-		"nothing, own lease over":           func(s *scene) { s.own = s.reserve("me"); s.store.Clear(); time.Sleep(stateLease) },
-		"own, with another's evidence":      func(s *scene) { s.dispatch("rival"); s.recovers = true; s.own = s.reserve("me") },
+		"nothing":                      func(s *scene) { s.own = s.reserve("me"); s.store.Clear() },
+		"nothing, own lease over":      func(s *scene) { s.own = s.reserve("me"); s.store.Clear(); time.Sleep(stateLease) },
+		"own, with another's evidence": func(s *scene) { s.dispatch("rival"); s.recovers = true; s.own = s.reserve("me") },
+		"another's, with own evidence": func(s *scene) {
+			s.dispatch("me")
+			s.own = s.load().Record
+			s.recovers = true
+			s.reserve("rival")
+		},
 		"own, held":                         func(s *scene) { s.own = s.reserve("me"); s.hold() },
 		"another's, dispatched, lease over": func(s *scene) { s.dispatch("rival") },
 		"another's, held":                   func(s *scene) { s.dispatch("rival"); s.reserve("rival's rival") },
@@ -102,7 +108,7 @@ func TestDoc_TheStateTableIsWhatTheStoreDoes(t *testing.T) {
 					if want := table[state][i]; got != want {
 						t.Errorf("%s says %q, doc.go %q", call.name, got, want)
 					}
-					changes := got != "found" && got != "lost" && got != "stale" && got != "refused"
+					changes := got != "found" && got != "lost" && got != "stale" && got != "refused" && got != "again"
 					if after := s.load(); !changes && !sameRecord(before, after) {
 						t.Errorf("%s changed %+v to %+v", got, before, after)
 					}

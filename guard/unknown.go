@@ -19,7 +19,8 @@ const (
 	// is stored and returned to later calls, see [RememberedError].
 	Remember Disposition = "remember"
 	// Hold means that nobody knows whether the effect has happened: the key is
-	// blocked. A later call asks the recovery hook, or gets [ErrOutcomeUnknown].
+	// blocked. A later call asks the recovery hook, or gets [ErrOutcomeUnknown]. In an
+	// operation with FailOpen a call that the store does not answer runs all the same.
 	Hold Disposition = "hold"
 )
 
@@ -69,7 +70,7 @@ func WithHoldRetention(d time.Duration) Option {
 }
 
 // WithFailureRetention sets how long a remembered error is kept and returned. Default:
-// as long as a result, see [WithRetention].
+// as long as a result, see [WithRetention], but no longer than 24 h.
 func WithFailureRetention(d time.Duration) Option {
 	return option(func(s *settings) { s.failureRetention, s.failureRetentionSet = d, true })
 }
@@ -80,9 +81,11 @@ func WithErrorCodec(c ErrorCodec) Option {
 }
 
 // ForPayments is the preset for effects that must not happen twice: FailClosed,
-// OnUnreadable(Refuse), and the choice between [AtMostOnce] and [WithRecovery] made a
-// duty, so that an error which [OnFailure] does not name, a crash and a result that
-// cannot be stored hold the key. Options after it may add to it; those that contradict it are an error.
+// OnUnreadable(Refuse), results kept as long as held keys (30 days), and the choice
+// between [AtMostOnce] and [WithRecovery] made a duty, so that an error which
+// [OnFailure] does not name, a crash and a result that cannot be stored hold the key.
+// Options after it may add to it; those that contradict it are an error. While the
+// kill switch of [WithEnabled] is off nothing is protected, held keys included.
 func ForPayments() Option {
 	return option(func(s *settings) {
 		s.payments = true
@@ -105,6 +108,9 @@ func (s *settings) dispatchesAtOnce() bool { return s.protects() && !s.markDispa
 
 // resolveHolds fills in what follows from other settings.
 func (s *settings) resolveHolds() {
+	if s.payments && !s.retentionSet {
+		s.retention = DefaultHoldRetention
+	}
 	if !s.settleSet {
 		s.settle = s.lease
 	}
@@ -112,7 +118,7 @@ func (s *settings) resolveHolds() {
 		s.recoveryTimeout = s.lease
 	}
 	if !s.failureRetentionSet {
-		s.failureRetention = s.retention
+		s.failureRetention = min(s.retention, DefaultRetention)
 	}
 	if s.protects() && !s.onUnreadableSet {
 		s.onUnreadable = Refuse
@@ -149,6 +155,8 @@ func (s *settings) checkProtection(store Store) error {
 		}
 	}
 	_, holder := store.(Holder)
+	wrong(s.recovers() && s.holdRetention < 2*s.settle+s.lease, fmt.Sprintf("hold retention %s: shorter than a lease and twice the settle time "+
+		"of %s, so the key may be free before the recovery hook is asked: make it longer", s.holdRetention, s.settle))
 	wrong(s.payments && !s.protects(), "ForPayments: how a run that nobody knows the end of is treated is missing: "+
 		"add AtMostOnce() or, better, WithRecovery with a function that asks the provider")
 	wrong(s.holds() && !holder, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure need a store that is a guard.Holder; "+
