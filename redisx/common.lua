@@ -41,30 +41,31 @@ local function readable(version)
   return string.match(version, '^[1-9]%d?%d?$') and tonumber(version) <= VERSION
 end
 
--- optional reads a block of lines that may be missing: its text (else an empty one)
--- and the position past it.
-local function optional(raw, at, past)
-  if not past then return '', at end
-  return string.sub(raw, at, past - 1), past
-end
-
--- details_at reads the lines from label on: a table of them and the position past
+-- details_at reads the lines from label on into a record and returns the position past
 -- them, or nil when they are not as a client writes them.
-local function details_at(raw, at)
+local function details_at(record, raw, at)
   local label, traceparent, fingerprint, past = string.match(raw, DETAILS, at)
   if not past then return nil end
-  local previous_fence, past_previous = string.match(raw, PREVIOUS, past)
-  local previous, past = optional(raw, past, past_previous)
-  local owner, fence, us, owner_label, owner_traceparent, past_dispatch = string.match(raw, DISPATCH, past)
-  local dispatch, past = optional(raw, past, past_dispatch)
-  local resolver, past_resolved = string.match(raw, RESOLVED, past)
-  local resolved, past = optional(raw, past, past_resolved)
-  if not exact(previous_fence or 0, fence or 0, us or 0) then return nil end
-  return {
-    label = label, traceparent = traceparent, fingerprint = fingerprint, previous = previous,
-    dispatch = dispatch, dispatch_owner = owner, dispatch_label = owner_label, dispatch_traceparent = owner_traceparent,
-    resolved = resolved, resolver = resolver,
-  }, past
+  record.label, record.traceparent, record.fingerprint = label, traceparent, fingerprint
+  record.previous, record.dispatch, record.resolved = '', '', ''
+  if string.find(raw, '^encoding=', past) then return past end -- most records have no more
+
+  local previous_fence, next = string.match(raw, PREVIOUS, past)
+  if next then
+    if not exact(previous_fence) then return nil end
+    record.previous, past = string.sub(raw, past, next - 1), next
+  end
+  local owner, fence, us, owner_label, owner_traceparent, next = string.match(raw, DISPATCH, past)
+  if next then
+    if not exact(fence, us) then return nil end
+    record.dispatch, past = string.sub(raw, past, next - 1), next
+    record.dispatch_owner, record.dispatch_label, record.dispatch_traceparent = owner, owner_label, owner_traceparent
+  end
+  local resolver, next = string.match(raw, RESOLVED, past)
+  if next then
+    record.resolved, record.resolver, past = string.sub(raw, past, next - 1), resolver, next
+  end
+  return past
 end
 
 -- parse reads a record. What it does not understand, such as a version that is
@@ -76,12 +77,15 @@ local function parse(raw)
   if not STATUS[status] or not readable(version) or not exact(fence, attempt, until_us, created_us, updated_us) then
     return unknown
   end
-  local record, past = details_at(raw, past)
-  if not record or not string.match(raw, TAIL, past) or (status == 'held' and record.dispatch == '') then
+  local record = {
+    raw = raw, status = status, owner = owner, fence = fence, attempt = attempt,
+    until_us = tonumber(until_us), created_us = created_us, updated_us = tonumber(updated_us),
+    label = '', traceparent = '', fingerprint = '', previous = '', dispatch = '', resolved = '', -- follow
+  }
+  past = details_at(record, raw, past)
+  if not past or not string.match(raw, TAIL, past) or (status == 'held' and record.dispatch == '') then
     return unknown
   end
-  record.raw, record.status, record.owner, record.fence, record.attempt = raw, status, owner, fence, attempt
-  record.until_us, record.created_us, record.updated_us = tonumber(until_us), created_us, tonumber(updated_us)
   return record
 end
 
@@ -197,16 +201,19 @@ end
 -- An owner that never got the reply to its reserve knows no fence, attempt or
 -- creation: these are 0.
 local function claimed(args, old, now)
-  local record, fence, attempt = details_at(args.details, 1), args.fence, tonumber(args.attempt)
+  local fence, attempt = args.fence, tonumber(args.attempt)
   if fence == '0' then
     fence = next_fence(old, now)
   end
   if old and tonumber(old.fence) > tonumber(fence) then
     fence = old.fence
   end
-  record.owner, record.fence = args.owner, fence
-  record.attempt = decimal(math.max(attempt, old and tonumber(old.attempt) or 1, 1))
-  record.created_us = args.created_us == '0' and decimal(now) or args.created_us
+  local record = {
+    owner = args.owner, fence = fence,
+    attempt = decimal(math.max(attempt, old and tonumber(old.attempt) or 1, 1)),
+    created_us = args.created_us == '0' and decimal(now) or args.created_us,
+  }
+  details_at(record, args.details, 1)
   return record
 end
 

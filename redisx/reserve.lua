@@ -38,7 +38,7 @@ end
 
 -- differs: fingerprints of different algorithms, or none, cannot be compared.
 local function differs()
-  local algorithm, digest = string.match(details_at(ARGV[2], 1).fingerprint, '^([^:]+):?(.*)$')
+  local algorithm, digest = string.match(ARGV[2], '\nfingerprint=([^:\n]+):?([^\n]*)')
   local old_algorithm, old_digest = string.match(old.fingerprint, '^([^:]+):?(.*)$')
   return algorithm and algorithm == old_algorithm and digest ~= old_digest
 end
@@ -88,10 +88,11 @@ end
 
 local record = old -- 'again': the reply to this acquisition was lost
 if verdict == 'taken' then
-  record = details_at(ARGV[2], 1)
-  record.status, record.owner, record.fence = 'pending', owner, next_fence(old, now)
-  record.attempt = decimal((old and tonumber(old.attempt) or 0) + 1)
-  record.created_us = decimal(now)
+  record = {
+    status = 'pending', owner = owner, fence = next_fence(old, now),
+    attempt = decimal((old and tonumber(old.attempt) or 0) + 1), created_us = decimal(now),
+  }
+  details_at(record, ARGV[2], 1)
   if old and (old.status == 'pending' or unknown_outcome()) then take_over(record) end
 end
 if ARGV[8] == '1' then mark(record, now) end
