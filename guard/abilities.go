@@ -70,7 +70,7 @@ type EraseReply struct {
 // back has the evidence that its owner last saw.
 //
 // Replace: clears the evidence. It never takes another owner's expired reservation
-// that was dispatched, with one exception: while a reservation, live or not, carries the
+// that was dispatched, with one exception: while another's reservation, live or not, or held record carries the
 // caller's own evidence, its action has not run again, and the caller's word settles it
 // as if it were missing. So does its release, which then has released.
 //

@@ -30,10 +30,10 @@ func (r *memoryRecord) freeTo(req ReserveRequest, now time.Time) (free, flip boo
 	}
 }
 
-// asks reports whether a reservation is that of an owner who has yet to find out what
+// asks reports whether the record is that of an owner who had yet to find out what
 // this one did, whose own word settles it.
 func (r Record) asks(token string) bool {
-	return r.Status == StatusPending && r.evidence() && r.Dispatch.Owner.Token == token
+	return (r.Status == StatusPending || r.Status == StatusHeld) && r.evidence() && r.Dispatch.Owner.Token == token
 }
 
 // vacant reports whether a result or a hold of an owner without a reservation may

@@ -16,6 +16,19 @@ func nothingFoundClauses() []clause {
 			e.samePrevious(got.TookOver, rec.TookOver)
 			e.sameDispatch(got.Dispatch, nil)
 		}},
+		{"the input of the earlier owner goes with its evidence, and that of the caller takes its place", func(e *env) {
+			e.diesAsking(guard.ReserveRequest{Owner: newOwner(), Dispatched: true})
+			rec := e.recover()
+			rec.Fingerprint = input()
+			e.nothingFound(rec, true, guard.RenewOK)
+			if got := e.stored().Fingerprint; got != input() {
+				e.Errorf("fingerprint %+v, want %+v", got, input())
+			}
+			e.mark(guard.Record{Owner: rec.Owner, Fingerprint: otherInput()}, guard.RenewOK)
+			if got := e.stored().Fingerprint; got != input() {
+				e.Errorf("after a plain renewal: fingerprint %+v, want %+v", got, input())
+			}
+		}},
 		{"with the mark in the same renewal the evidence is the caller's own", func(e *env) {
 			e.diesDispatched()
 			rec := e.recover()
@@ -130,7 +143,6 @@ func giveBackClauses() []clause {
 		{"its dispatcher's result settles it", func(e *env) {
 			dead := e.diesDispatched()
 			rec := e.recover()
-			e.unchanged(func() { e.wantReplace(dead, guard.ReplaceStale) })
 			e.releaseHeld(rec)
 			e.wantReplace(dead, guard.ReplaceStored)
 			e.wantResult(e.stored(), dead.Owner)

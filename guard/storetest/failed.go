@@ -124,11 +124,6 @@ func lateClauses() []clause {
 				e.wantReplace(guard.Record{Owner: newOwner()}, guard.ReplaceStale)
 			})
 		}},
-		{"so does the one of an owner that died while it was to recover", func(e *env) {
-			held := e.held()
-			e.diesAsking(recovering())
-			e.unchanged(func() { e.wantReplace(held, guard.ReplaceStale) })
-		}},
 		{"its owner's is stored past the lease", func(e *env) {
 			dead := e.diesDispatched()
 			e.wantReplace(dead, guard.ReplaceStored)

@@ -91,14 +91,40 @@ func heldClauses() []clause {
 				e.Errorf("fingerprint %+v, want %+v", next.Fingerprint, otherInput())
 			}
 		}},
-		{"its owner settles nothing once another has taken over", func(e *env) {
+		{"its owner holds and renews nothing once another has taken over", func(e *env) {
 			held := e.held()
 			e.recover()
 			e.unchanged(func() {
-				e.wantReplace(held, guard.ReplaceStale)
-				e.wantRelease(held, false)
 				e.wantHold(held, guard.HoldRefused)
 				e.wantLost(held)
+			})
+		}},
+		{"its owner's result settles it while another only asks", func(e *env) { e.settlesWhatIsAsked(e.wantResultOf) }},
+		{"its owner's error settles it while another only asks", func(e *env) {
+			e.settlesWhatIsAsked(func(held guard.Record) {
+				e.wantFail(held, guard.ReplaceRestored)
+				e.wantFailed(e.stored(), held.Owner)
+			})
+		}},
+		{"its owner's release settles it while another only asks", func(e *env) { e.settlesWhatIsAsked(e.wantTombstone) }},
+		{"its owner settles it over one that died while it asked, found dead or not", func(e *env) {
+			for _, found := range []bool{false, true} {
+				at := e.at(newKey())
+				held := at.held()
+				at.diesAsking(recovering())
+				if found {
+					at.wantHeldNow(at.reserve(newOwner()), true)
+				}
+				at.wantResultOf(held)
+			}
+		}},
+		{"its owner settles nothing once nothing was found", func(e *env) {
+			held := e.held()
+			rec := e.recover()
+			e.nothingFound(rec, true, guard.RenewOK)
+			e.unchanged(func() {
+				e.wantReplace(held, guard.ReplaceStale)
+				e.wantRelease(held, false)
 			})
 		}},
 		{"the result of the one that took over settles it", func(e *env) {
@@ -110,4 +136,25 @@ func heldClauses() []clause {
 			e.unchanged(func() { e.wantReplace(held, guard.ReplaceStale) })
 		}},
 	}
+}
+
+// settlesWhatIsAsked wants the word of a held record's owner to count while another
+// owner has taken over and only asks, and that one to learn that it lost the key.
+func (e *env) settlesWhatIsAsked(settle func(held guard.Record)) {
+	e.Helper()
+	held := e.held()
+	rec := e.recover()
+	settle(held)
+	if got := e.stored(); got.Fence < rec.Fence {
+		e.Errorf("fence %d after fence %d", got.Fence, rec.Fence)
+	}
+	e.sameDispatch(e.stored().Dispatch, nil)
+	e.wantLost(rec)
+}
+
+// wantResultOf wants the owner's result to be stored over another's record.
+func (e *env) wantResultOf(held guard.Record) {
+	e.Helper()
+	e.wantReplace(held, guard.ReplaceRestored)
+	e.wantResult(e.stored(), held.Owner)
 }

@@ -29,19 +29,21 @@ func holdClauses() []clause {
 			e.wantHold(guard.Record{Owner: rec.Owner}, guard.HoldHeld)
 			e.wantOwnHeld(rec, evidence(rec))
 		}},
-		{"to hold again is to hold, for the retention from then on", func(e *env) {
+		{"to hold again is to hold, for the retention from then on, and said to be again", func(e *env) {
 			rec := e.dispatch(newOwner())
+			want := guard.HoldHeld
 			for _, keep := range []time.Duration{retention, holdRetention} {
-				if got := e.holdFor(rec, keep); got != guard.HoldHeld {
-					e.Fatalf("hold: %q, want %q", got, guard.HoldHeld)
+				if got := e.holdFor(rec, keep); got != want {
+					e.Fatalf("hold: %q, want %q", got, want)
 				}
+				want = guard.HoldAgain
 				e.wantLeft(e.load().Left, keep)
 			}
 			e.wantOwnHeld(rec, evidence(rec))
 		}},
 		{"its owner holds it again after others have found it dead", func(e *env) {
 			held := e.foundHeld()
-			e.wantHold(held, guard.HoldHeld)
+			e.wantHold(held, guard.HoldAgain)
 			e.wantOwnHeld(held, evidence(held))
 		}},
 		{"one with the evidence of an earlier owner goes back to that one", func(e *env) {
@@ -55,6 +57,24 @@ func holdClauses() []clause {
 				e.Errorf("fence %d, want %d", loaded.Record.Fence, rec.Fence)
 			}
 			e.wantReplace(held, guard.ReplaceStored)
+		}},
+		{"a repeat by the one that gave it back is again, until somebody has settled it", func(e *env) {
+			held := e.held()
+			rec := e.recover()
+			e.wantHold(rec, guard.HoldHeld)
+			e.wantHold(rec, guard.HoldAgain)
+			e.wantHeld(e.stored(), evidence(held))
+			e.wantTombstone(held)
+			e.keeps(rec)
+		}},
+		{"a repeat by the one that gave it back leaves the tombstone of a later run", func(e *env) {
+			e.held()
+			rec := e.recover()
+			e.wantHold(rec, guard.HoldHeld)
+			next := e.recover()
+			e.nothingFound(next, true, guard.RenewOK)
+			e.wantRelease(next, true)
+			e.keeps(rec)
 		}},
 		{"others are kept out, but for those who recover", func(e *env) {
 			rec := e.acquire(newOwner())

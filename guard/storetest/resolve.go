@@ -159,6 +159,15 @@ func resolvedClauses() []clause {
 			}
 			e.unchanged(func() { e.wantReplace(held, guard.ReplaceStale) })
 		}},
+		{"as released it is held by nobody", func(e *env) {
+			dead := e.dies()
+			held := e.held()
+			rec := e.recover()
+			e.resolveBy(guard.ResolveRequest{Key: e.key, Fence: rec.Fence, Resolver: newOwner(), As: guard.StatusReleased, Live: true, Lease: longLease})
+			for _, late := range []guard.Record{dead, held, rec} {
+				e.keeps(late)
+			}
+		}},
 		{"as completed or failed it keeps others out and is the reply", func(e *env) {
 			for _, as := range []guard.Status{guard.StatusCompleted, guard.StatusFailed} {
 				at := e.at(newKey())

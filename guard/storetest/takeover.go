@@ -137,9 +137,9 @@ func inputClauses() []clause {
 			req.Fingerprint = guard.Fingerprint{Algorithm: "another", Digest: "9f86"}
 			e.wantInput(req, input())
 		}},
-		{"a record without an input gets that of the takeover", func(e *env) {
+		{"a record without an input stays without one in a takeover", func(e *env) {
 			e.diesAsking(guard.ReserveRequest{Owner: newOwner(), Dispatched: true})
-			e.wantInput(recovering(), input())
+			e.wantInput(recovering(), guard.Fingerprint{})
 		}},
 		{"a caller without an input makes it held", func(e *env) {
 			e.diesDispatched()
