@@ -86,8 +86,8 @@ type OperationObserver interface {
 }
 
 // CallObserver sees one call. Phases and events can come from two goroutines at
-// once, the caller's and the renewer's, and a release or a renewal that a store
-// held up can come after the end. Records are lent: an observer that keeps one copies it.
+// once, the caller's and the renewer's. What a store holds up can come after the end: a
+// renewal, a release, a result or a hold that is tried again behind the caller, with their events. Records are lent: an observer that keeps one copies it.
 type CallObserver interface {
 	// TraceParent returns the W3C trace context of the call, or "".
 	TraceParent() string
@@ -162,11 +162,13 @@ const (
 	// whether the store said so or a whole lease passed without a renewal.
 	EventLost
 	// EventStale means that the result was refused because another owner has the
-	// key: evidence of a double run.
+	// key, or somebody has settled it: evidence of a double run, unless a recovery hook
+	// has found the result meanwhile.
 	EventStale
 	// EventUnguarded means that the action runs without a reservation.
 	EventUnguarded
-	// EventUnstored means that the result is returned but not stored.
+	// EventUnstored means that the result is returned but not stored, or that a key could
+	// not be made held.
 	EventUnstored
 	// EventStorageError means that a store call failed, absorbed or not. Phase,
 	// Class and Err are set.

@@ -88,20 +88,23 @@ func (g *Guard) operation(name string, opts []OperationOption, result any) (*ope
 // Result is a value and how it came about.
 type Result[T any] struct {
 	Value T
-	// How is the outcome of the call: executed, replayed or unguarded when there
-	// is no error.
+	// How is the outcome of the call: executed, replayed, recovered or unguarded when
+	// there is no error.
 	How Outcome
 	// Fence grows with every acquisition of the key. It is the one of the run whose
-	// result this is, and 0 when that was this call's own and unguarded.
+	// result this is, of the call that asked when the result was recovered, and 0 when
+	// the run was this call's own and unguarded.
 	Fence int64
 	// ExecutedAt is when the result was stored, on the store's clock, if it is that
 	// of another call: a replay, or in the Run mode a result that landed first. Else
 	// it is zero.
 	ExecutedAt time.Time
-	// TraceParent is the W3C trace context of the call that ran the action.
+	// TraceParent is the W3C trace context of the call that ran the action, or that
+	// recovered its result.
 	TraceParent string
 	// Stale means that another owner had the key when this call's result was to
-	// be stored: the action has probably run twice.
+	// be stored, or that somebody had settled it. Without a recovery hook the action has
+	// probably run twice; with one the result may have been recovered meanwhile.
 	Stale bool
 }
 
@@ -111,13 +114,14 @@ type Result[T any] struct {
 //
 // The key names the instance of the effect: 1 to 255 bytes of UTF-8 without
 // control characters. The action gets a context that is done when the caller's
-// is. Its error comes back unchanged, and the key is free for a retry then; so
+// is. Its error comes back unchanged, and the key is free for a retry then, unless
+// the failure policy or the dispatch says otherwise, see [OnFailure]; so
 // it is when the action panics (the panic goes on) or exits its goroutine.
 //
 // Errors of Do itself mean that the action did not run: [ErrInProgress],
-// [ErrMismatch], [ErrStorage], [ErrInvalidKey], [ErrInvalidInput],
-// [ErrNestedCall], [ErrDraining], or the context's error when the caller left
-// first. An action that returns such an error of an inner call of its own has run,
+// [ErrMismatch], [ErrStorage], [ErrOutcomeUnknown], [ErrInvalidKey],
+// [ErrInvalidInput], [ErrNestedCall], [ErrDraining], a [RememberedError] of an earlier
+// run, or the context's error when the caller left first. An action that returns such an error of an inner call of its own has run,
 // of course: [Result.How] of DoResult tells, it is then failed.
 func (o *Operation[T]) Do(
 	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,

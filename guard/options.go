@@ -88,7 +88,8 @@ func WithWaitBound(d time.Duration) Option {
 }
 
 // WithMaxResultBytes limits the encoded result. A larger one is returned to its
-// caller but not stored, and the key is freed. Default 1 MiB, at most 64 MiB.
+// caller but not stored, and the key is freed, or held if the run was dispatched; so with
+// an error that is to be remembered. Default 1 MiB, at most 64 MiB.
 func WithMaxResultBytes(n int) Option {
 	return option(func(s *settings) { s.maxResult = n })
 }
@@ -185,15 +186,15 @@ func WithCancelOnLost() Option {
 // as the one of an asynchronous completion, and how long the key then stays
 // reserved from now: at least a lease, at most 10 years. Nothing is released, and
 // the outcome is pending. The error comes back unchanged. Default: every error
-// releases the key. The function is called by many goroutines at once; if it
-// panics, the key is released.
+// is left to the failure policy, which without one releases the key. The function is
+// called by many goroutines at once; if it panics, it has said no.
 func KeepReserved(f func(error) (time.Duration, bool)) Option {
 	return option(func(s *settings) { s.keepReserved, s.keepReservedSet = f, true })
 }
 
 // WithEnabled sets the kill switch for an incident: it is asked on every call,
-// and while it says false every call runs its action unguarded, whatever its key,
-// and is counted as such. The function is called by many goroutines at once and must not block.
+// and while it says false every call runs its action unguarded, whatever its key
+// and also if that is held, and is counted as such. The function is called by many goroutines at once and must not block.
 // Default: always on.
 func WithEnabled(f func() bool) Option {
 	return option(func(s *settings) { s.enabled, s.enabledSet = f, true })

@@ -62,6 +62,10 @@ type Resolution[T any] struct {
 	Live bool
 	// By says for people who settles it. Default: the guard's owner label.
 	By string
+	// ID names this resolution, for callers that try again: a repeat with the same ID is
+	// the same resolution, and succeeds. At most 255 bytes. Default: each call is one of
+	// its own.
+	ID string
 	// Hashed says that the key is one of [Guard.List] and so hashed already, if the
 	// operation has [WithHashedKeys]. With a cipher, which knows the plain key, only
 	// StatusReleased can be had that way.
@@ -83,11 +87,14 @@ func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T])
 	op, whole := o.op, Key{o.op.name, key}
 	req := ResolveRequest{
 		Key: whole, Fence: r.Fence, As: r.As, Live: r.Live,
-		Resolver: Owner{Token: newToken(), Label: r.By},
+		Resolver: Owner{Token: r.ID, Label: r.By},
 		Lease:    op.lease, Retention: op.retention,
 	}
 	if r.By == "" {
 		req.Resolver.Label = op.label
+	}
+	if r.ID == "" {
+		req.Resolver.Token = newToken()
 	}
 	if !r.Hashed {
 		req.Key = op.stored(whole)
@@ -141,6 +148,9 @@ func (op *operation) checkResolution(key string, req *ResolveRequest) error {
 	}
 	if err := checkLabel(req.Resolver.Label); err != nil {
 		faults = append(faults, fmt.Errorf("by whom: %w", err))
+	}
+	if err := checkName(req.Resolver.Token, anOrderNumber); err != nil {
+		faults = append(faults, fmt.Errorf("id: %w", err))
 	}
 	return errors.Join(faults...)
 }

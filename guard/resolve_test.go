@@ -332,3 +332,21 @@ func TestList_EndsAtTheFirstError(t *testing.T) {
 		})
 	}
 }
+
+func TestResolve_ARepeatWithTheSameIDSucceeds(t *testing.T) {
+	op, _ := newOp[int](t, guard.NewMemoryStore(), remembering()...)
+	r := guard.Resolution[int]{Fence: heldKey(t, op, "k"), As: guard.StatusCompleted, Value: 42, ID: "reconcile/order-4711"}
+	for range 2 {
+		if err := op.Resolve(t.Context(), "k", r); err != nil {
+			t.Error(err)
+		}
+	}
+	r.ID = "another"
+	if err := op.Resolve(t.Context(), "k", r); !errors.Is(err, guard.ErrNotResolved) {
+		t.Errorf("got %v", err)
+	}
+	r.ID = "a\nb"
+	if err := op.Resolve(t.Context(), "k", r); err == nil || errors.Is(err, guard.ErrNotResolved) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -84,7 +84,8 @@ func WithErrorCodec(c ErrorCodec) Option {
 // OnUnreadable(Refuse), results kept as long as held keys (30 days), and the choice
 // between [AtMostOnce] and [WithRecovery] made a duty, so that an error which
 // [OnFailure] does not name, a crash and a result that cannot be stored hold the key.
-// Options after it may add to it; those that contradict it are an error. While the
+// Name the definite errors, such as a declined card, with OnFailure: without, they hold
+// the key too. Options after it may add to it; those that contradict it are an error. While the
 // kill switch of [WithEnabled] is off nothing is protected, held keys included.
 func ForPayments() Option {
 	return option(func(s *settings) {
