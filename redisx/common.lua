@@ -181,6 +181,13 @@ local function evidence(record)
   return record.dispatch ~= '' and record.dispatch_owner ~= record.owner
 end
 
+-- asks says whether the record is that of an owner who had yet to find out what this
+-- one did: the word of this one settles it.
+local function asks(record, owner)
+  return (record.status == 'pending' or record.status == 'held')
+    and evidence(record) and record.dispatch_owner == owner
+end
+
 -- give_back writes a held record, as that of whoever dispatched it, for a life or, when
 -- px is nil, for what is left of the key's.
 local function give_back(key, record, now, life, px)
@@ -195,6 +202,11 @@ end
 local function remaining(key)
   local ms = redis.call('PTTL', key)
   return ms < 0 and LIMIT or ms * 1000
+end
+
+-- fingerprint_of is the fingerprint in the details that a client sends.
+local function fingerprint_of(details)
+  return string.match(details, '\nfingerprint=([^\n]*)\n')
 end
 
 -- claimed is the record as its owner last saw it, to be put in the place of old.

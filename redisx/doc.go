@@ -30,9 +30,9 @@
 //
 // go-redis sends a command again when its reply was lost (MaxRetries, 3). That
 // is harmless: every script knows its caller by the owner token, and the second
-// run of it replies as the first did. Where it cannot, since the record is another's
-// after the first run (a reservation that went back to its dispatcher, a record that
-// this very reserve made held), it changes nothing and says whose it is.
+// run of it replies as the first did. Where it cannot, since the first run has made
+// the record held or another's, it changes nothing and says what there is: a reserve
+// finds the record that it made held, and a release nothing more to release.
 //
 // # Keys
 //
@@ -69,7 +69,7 @@
 //	status            pending (a reservation), completed, failed (the result is an error that
 //	                  is remembered), held (nobody knows what became of it) or released (a
 //	                  tombstone)
-//	owner             the token of the owner; of a held record, of who dispatched it
+//	owner             the token of the owner; of a held record, of who may settle it
 //	fence, attempt    of the acquisition
 //	until_us          the end of the lease, of the retention, of the hold or of the tombstone
 //	created_us        when the owner acquired the key

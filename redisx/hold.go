@@ -19,7 +19,8 @@ func (s *Store) Hold(ctx context.Context, req guard.HoldRequest) (guard.HoldRepl
 	if err != nil {
 		return guard.HoldReply{}, err
 	}
-	word, err := answer.word(0, string(guard.HoldHeld), string(guard.HoldRestored), string(guard.HoldRefused))
+	word, err := answer.word(0, string(guard.HoldHeld), string(guard.HoldAgain),
+		string(guard.HoldRestored), string(guard.HoldRefused))
 	if err != nil {
 		return guard.HoldReply{}, failure(guard.PhaseReplace, err)
 	}

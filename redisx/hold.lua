@@ -9,7 +9,7 @@
 -- ARGV[6]  life of the held record in microseconds
 -- ARGV[7]  the same in milliseconds
 --
--- Reply: { 'held' | 'restored' | 'refused' }.
+-- Reply: { 'held' | 'again' | 'restored' | 'refused' }.
 --
 -- Atomic, because a hold that is late must not block the key of the owner that
 -- took it, and because the evidence belongs to the record that is held.
@@ -17,11 +17,20 @@
 local now = clock()
 local old = read(KEYS[1])
 local mine = old and old.owner == ARGV[1]
+local claim = claimed(claim_of(ARGV), nil, now)
 local record, status
 
-if mine and (old.status == 'pending' or old.status == 'held') then
+-- free: what another has resolved stays so, and an owner that carries another's
+-- evidence does not know what became of it since.
+local function free()
+  return vacant(old, now) and not mine and not old.resolver and not evidence(claim)
+end
+
+if old and old.status == 'held' and (mine or old.owner == claim.dispatch_owner) then
+  record, status = old, 'again'
+elseif mine and old.status == 'pending' then
   record, status = old, 'held'
-elseif not old or (not mine and vacant(old, now)) then
+elseif not old or free() then
   record, status = claimed(claim_of(ARGV), old, now), 'restored'
 else
   return { 'refused' }

@@ -199,25 +199,34 @@ func TestHold_LostRepliesChangeNothing(t *testing.T) {
 	t.Run("a hold", func(t *testing.T) {
 		key := testKey(t)
 		rec := mustReserve(t, direct, dispatched(key, "a", testLease)).Record
-		twice(t, func() { mustHold(t, store, key, rec, guard.HoldHeld) })
+		twice(t, func() { mustHold(t, store, key, rec, guard.HoldAgain) })
 		if got := mustLoad(t, direct, key).Record; got.Status != guard.StatusHeld || got.Fence != rec.Fence {
 			t.Errorf("held: %+v", got)
 		}
 	})
-	t.Run("what goes back to its dispatcher", func(t *testing.T) {
-		key := testKey(t)
-		first := dead(t, direct, key)
-		rec := mustReserve(t, direct, recovering(key, "b")).Record
-		twice(t, func() { // the second time it is another's already: the reply says so
+	for what, giveBack := range map[string]func(t *testing.T, key guard.Key, rec guard.Record){
+		"held": func(t *testing.T, key guard.Key, rec guard.Record) {
+			t.Helper()
+			mustHold(t, store, key, rec, guard.HoldAgain)
+		},
+		"released": func(t *testing.T, key guard.Key, rec guard.Record) {
+			t.Helper() // the second time it is another's already: the reply says so
 			if _, err := store.Release(t.Context(), guard.ReleaseRequest{Key: key, Record: rec, Lease: testLease}); err != nil {
 				t.Error(err)
 			}
+		},
+	} {
+		t.Run("what goes back to its dispatcher when it is "+what, func(t *testing.T) {
+			key := testKey(t)
+			first := dead(t, direct, key)
+			rec := mustReserve(t, direct, recovering(key, "b")).Record
+			twice(t, func() { giveBack(t, key, rec) })
+			got := mustLoad(t, direct, key).Record
+			if got.Status != guard.StatusHeld || got.Owner != first.Owner || got.Fence != rec.Fence {
+				t.Errorf("held: %+v", got)
+			}
 		})
-		got := mustLoad(t, direct, key).Record
-		if got.Status != guard.StatusHeld || got.Owner != first.Owner || got.Fence != rec.Fence {
-			t.Errorf("held: %+v", got)
-		}
-	})
+	}
 	t.Run("a resolution", func(t *testing.T) {
 		key := testKey(t)
 		rec := dead(t, direct, key)

@@ -1,6 +1,6 @@
 -- Release: turns the owner's reservation, or its held record, into a tombstone. A
 -- reservation that carries the evidence of another owner becomes that one's held
--- record again.
+-- record again; to that one it is as its own.
 --
 -- KEYS[1]  the record
 -- ARGV[1]  owner token
@@ -25,6 +25,8 @@ local record, released
 
 if not old then
   record, released = claimed(claim_of(ARGV), nil, now), 0
+elseif asks(old, ARGV[1]) then
+  record, released = claimed(claim_of(ARGV), old, now), 1
 elseif old.owner ~= ARGV[1] or settled(old) then
   return { 0 }
 elseif old.status == 'released' then

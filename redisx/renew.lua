@@ -11,7 +11,8 @@
 -- ARGV[8]   life of the record in milliseconds
 -- ARGV[9]   life of a dispatched record in milliseconds, 0 for the same
 -- ARGV[10]  1 to mark the record as dispatched
--- ARGV[11]  1 to drop the evidence of an earlier owner first: nothing has happened
+-- ARGV[11]  1 to drop the evidence of an earlier owner first, with its fingerprint:
+--           nothing has happened
 --
 -- Reply: { 'ok' | 'restored', the new lease end in microseconds } or { 'lost', 0 }.
 --
@@ -33,7 +34,9 @@ else
 end
 
 record.status = 'pending'
-if ARGV[11] == '1' and evidence(record) then record.dispatch = '' end
+if ARGV[11] == '1' and evidence(record) then
+  record.dispatch, record.fingerprint = '', fingerprint_of(ARGV[2])
+end
 if ARGV[10] == '1' then mark(record, now) end
 extend(KEYS[1], record, now, tonumber(ARGV[7]), ARGV[8], ARGV[9])
 return { status, record.until_us }

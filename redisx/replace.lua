@@ -24,7 +24,7 @@ local record, status
 
 if mine and old.status ~= 'released' and not old.resolver then
   record, status = old, 'stored'
-elseif not old or (not mine and vacant(old, now)) then
+elseif not old or (not mine and (vacant(old, now) or asks(old, ARGV[1]))) then
   record, status = claimed(claim_of(ARGV), old, now), 'restored'
 else
   return { 'stale' }

@@ -38,7 +38,7 @@ end
 
 -- differs: fingerprints of different algorithms, or none, cannot be compared.
 local function differs()
-  local algorithm, digest = string.match(ARGV[2], '\nfingerprint=([^:\n]+):?([^\n]*)')
+  local algorithm, digest = string.match(fingerprint_of(ARGV[2]), '^([^:]+):?(.*)$')
   local old_algorithm, old_digest = string.match(old.fingerprint, '^([^:]+):?(.*)$')
   return algorithm and algorithm == old_algorithm and digest ~= old_digest
 end
@@ -65,12 +65,12 @@ local function fate()
 end
 
 -- take_over makes the record remember whom it takes over from, and what may have
--- happened already.
+-- happened already: it is that run, with its input, which is in question then.
 local function take_over(record)
   record.previous = 'prev_owner=' .. old.owner .. '\nprev_fence=' .. old.fence
     .. '\nprev_label=' .. old.label .. '\nprev_traceparent=' .. old.traceparent .. '\n'
   record.dispatch = old.dispatch
-  if old.dispatch ~= '' and old.fingerprint ~= '' then
+  if old.dispatch ~= '' then
     record.fingerprint = old.fingerprint
   end
 end

@@ -151,7 +151,7 @@ func stores() []mutation {
 		},
 		{
 			"Redis: replace without condition", "redisx/replace.lua",
-			"elseif not old or (not mine and vacant(old, now)) then", "elseif true then",
+			"elseif not old or (not mine and (vacant(old, now) or asks(old, ARGV[1]))) then", "elseif true then",
 			"redisx", redis,
 		},
 		{
