@@ -64,7 +64,8 @@ func MarkDispatch() Option {
 // WithHoldRetention sets how long held keys stay blocked, and how long the records of
 // owners that died after the dispatch are kept, after the last sign of life (the
 // latter no shorter than a result, see [WithRetention]). After that a call runs again.
-// Default [DefaultHoldRetention], at least a lease, at most 10 years.
+// All processes that share an operation need the same: who takes over keeps the evidence
+// for its own. Default [DefaultHoldRetention], at least a lease, at most 10 years.
 func WithHoldRetention(d time.Duration) Option {
 	return option(func(s *settings) { s.holdRetention, s.holdRetentionSet = d, true })
 }

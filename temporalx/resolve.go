@@ -22,9 +22,9 @@ import (
 //     activity. "Never" is a matter of the other side: ask it with a fence of
 //     unknown.Fence+1, if it can refuse smaller ones.
 //
-// It may be called anywhere, also by an activity that reconciles. When that is retried
-// after it has settled the key, it gets guard.ErrNotResolved: let the workflow
-// call the guarded activity again, which replays what the key was resolved to.
+// It may be called anywhere, also by an activity that reconciles. That gives an ID that
+// is the same in all its attempts, such as the workflow's run id and its own activity
+// id, so that one that is tried again after it has settled the key succeeds.
 func (w *Interceptor) Resolve(ctx context.Context, activityType, key string, r guard.Resolution[any]) error {
 	if w == nil || w.operations == nil || ctx == nil {
 		return errors.New("onceguard: the interceptor (made by New) and the context must not be nil")
@@ -38,7 +38,7 @@ func (w *Interceptor) Resolve(ctx context.Context, activityType, key string, r g
 	}
 	return op.Resolve(ctx, key, guard.Resolution[outcome]{
 		Fence: r.Fence, As: r.As, Value: w.payloads.returned(ctx, r.Value), Err: r.Err,
-		Live: r.Live, By: r.By, Hashed: r.Hashed,
+		Live: r.Live, By: r.By, Hashed: r.Hashed, ID: r.ID,
 	})
 }
 
