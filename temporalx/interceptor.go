@@ -27,36 +27,31 @@ type Options struct {
 	// the failure is stored in the form of DataConverter, its message too.
 	FailureConverter converter.FailureConverter
 
-	// Rules say which activities are guarded, and how. Activities without a rule
-	// are left alone. Default: all activities, each with [DefaultKey] and the
-	// guard's options.
+	// Rules say which activities are guarded, and how. The first that is for an activity
+	// counts. Activities without a rule are left alone. Default: all activities, each with
+	// [DefaultKey] and the guard's options.
 	Rules []Rule
-}
 
-// Rule says how the activities of one type are guarded.
-type Rule struct {
-	// Activity is the activity type: the name that the activity is registered
-	// with, by default that of its function.
-	Activity string
+	// Exclude are activity types that are left alone whatever the rules say.
+	Exclude []string
 
-	// Key makes the key of a call. Default [DefaultKey].
-	Key KeyFunc
+	// MaxOperations bounds how many activity types that a rule by prefix or match is
+	// for, or that no rule names, become operations of their own, with metrics of their
+	// own. One more is an error for that activity, which is not retried. Default
+	// [DefaultMaxOperations]. A rule with Operation needs none.
+	MaxOperations int
 
-	// Recovery asks what became of a run whose end nobody knows: see [RecoverWith].
-	// Default: no hook. It takes the place of guard.WithRecovery.
-	Recovery Recovery
-
-	// Options are those of the guard's operation, on top of the guard's own. The
-	// codecs of results and errors are always those of this package, and a stored
-	// result that cannot be read is always an error: guard.OnUnreadable(guard.Refuse).
-	Options []guard.OperationOption
+	// OnUnmatched is told at the start of a worker with a [Plugin] which rules are for no
+	// activity that it has registered, such as when workers of several task queues share
+	// the options. Default: the worker does not start.
+	OnUnmatched func(error)
 }
 
 // Interceptor guards activities. [New] makes it. It is safe for use by several
 // workers.
 type Interceptor struct {
 	interceptor.WorkerInterceptorBase
-	operations operations
+	operations *operations
 	payloads   *payloadCodec
 }
 
@@ -78,12 +73,18 @@ func New(g *guard.Guard, o Options) (*Interceptor, error) {
 		faults = append(faults, errors.New("data converter is nil: "+
 			"give the one of the client, or converter.GetDefaultDataConverter() if the client has none"))
 	}
+	if o.MaxOperations == 0 {
+		o.MaxOperations = DefaultMaxOperations
+	}
+	if o.MaxOperations < 0 {
+		faults = append(faults, fmt.Errorf("max operations %d: must be positive", o.MaxOperations))
+	}
 	faults = append(faults, checkRules(o.Rules))
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
 	}
 	payloads := newPayloadCodec(o.DataConverter, o.FailureConverter)
-	made, err := newOperations(g, payloads, o.Rules)
+	made, err := newOperations(g, payloads, o)
 	if err != nil {
 		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
 	}
@@ -130,15 +131,24 @@ func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.E
 	if err != nil {
 		return nil, toTemporal(err)
 	}
+	set, isSet, err := fromHeader(interceptor.Header(ctx))
+	switch {
+	case err != nil:
+		return nil, toTemporal(err)
+	case isSet && set.Key == "":
+		return nil, toTemporal(fmt.Errorf("onceguard: activity %q: %w: the workflow has set an empty one", info.ActivityType.Name, guard.ErrInvalidKey))
+	case isSet:
+		ctx = context.WithValue(ctx, activityKey{}, set.Key)
+	}
 	if op == nil {
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	data := a.worker.payloads.bind(ctx)
-	key, options, err := op.plan(info, in.Args, data)
+	key, options, err := op.plan(info, in.Args, set.Key, data)
 	if err != nil {
 		return nil, toTemporal(err)
 	}
-	return a.once(ctx, op, key, in, data, options)
+	return a.once(context.WithValue(ctx, activityKey{}, key), op, key, in, data, options)
 }
 
 // once is the guarded call. What the activity returned, value and error, goes

@@ -22,6 +22,9 @@ type KeyFunc interface {
 	key(call activityCall) (string, error)
 	compares(info activity.Info) bool // the arguments with those of the call that had the key first
 	check() error
+	// fits reports what is wrong with the key for an activity that takes these
+	// arguments, without its context.
+	fits(args []reflect.Type) error
 }
 
 // activityCall is what a key is made of.
@@ -45,6 +48,8 @@ type executionKey struct{}
 
 func (executionKey) check() error { return nil }
 
+func (executionKey) fits([]reflect.Type) error { return nil }
+
 // compares is true for local activities, see the package comment.
 func (executionKey) compares(info activity.Info) bool { return info.IsLocalActivity }
 
@@ -64,10 +69,50 @@ func (executionKey) key(call activityCall) (string, error) {
 	} else {
 		parts = append(parts, info.ScheduledTime.UTC().Format(time.RFC3339Nano))
 	}
-	for i, part := range parts {
-		parts[i] = url.PathEscape(part)
+	return joined(parts), nil
+}
+
+// WorkflowKey is a key of one activity of a workflow, over all its runs:
+//
+//	namespace/workflow id/activity id/activity type
+//
+// It survives a retry of the workflow, a reset, and a new run of the same workflow id
+// by a schedule or by continue-as-new, so it fits workflows whose id names the effect and
+// that call each activity the same number of times in the same order in every run. The
+// activity id that the SDK makes is a count: give the activity one of its own where that may
+// vary. Since it can, the arguments are compared as those of a business key are: another call
+// under the same id is a mismatch, not a replay. A workflow that recurs, to have its
+// effects again each time, must not have it. A local activity counts on its own, and a standalone
+// activity has no workflow: an error.
+func WorkflowKey() KeyFunc { return workflowKey{} }
+
+type workflowKey struct{}
+
+func (workflowKey) check() error { return nil }
+
+func (workflowKey) fits([]reflect.Type) error { return nil }
+
+func (workflowKey) compares(activity.Info) bool { return true }
+
+func (workflowKey) key(call activityCall) (string, error) {
+	info := call.info
+	if info.WorkflowExecution.ID == "" {
+		return "", fmt.Errorf("%w: the activity belongs to no workflow: give it a rule with another key", guard.ErrInvalidKey)
 	}
-	return shorten(strings.Join(parts, "/")), nil
+	parts := []string{info.Namespace, info.WorkflowExecution.ID, info.ActivityID, info.ActivityType.Name}
+	if info.IsLocalActivity {
+		parts = append(parts, "local")
+	}
+	return joined(parts), nil
+}
+
+// joined is a key of parts, escaped so that two lists of parts never make one key.
+func joined(parts []string) string {
+	escaped := make([]string, len(parts))
+	for i, part := range parts {
+		escaped[i] = url.PathEscape(part)
+	}
+	return shorten(strings.Join(escaped, "/"))
 }
 
 // shorten keeps a key within the guard's limit. What it makes of a longer one
@@ -103,6 +148,17 @@ func (k argumentKey[A]) check() error {
 }
 
 func (argumentKey[A]) compares(activity.Info) bool { return true }
+
+func (argumentKey[A]) fits(args []reflect.Type) error {
+	want := reflect.TypeFor[A]()
+	switch {
+	case len(args) == 0:
+		return fmt.Errorf("KeyFrom takes the key from a first argument of type %s, and there is none", want)
+	case args[0] == want, want.Kind() == reflect.Interface && args[0].Implements(want), args[0].Kind() == reflect.Interface:
+		return nil
+	}
+	return fmt.Errorf("KeyFrom takes the key from a first argument of type %s, and it is %s", want, args[0])
+}
 
 func (k argumentKey[A]) key(call activityCall) (string, error) {
 	argument, err := firstArgument[A](call.args)

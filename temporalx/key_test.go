@@ -282,7 +282,7 @@ func TestPlan_ComparesArgumentsOfBusinessKeysAndLocalActivities(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, options, err := (&guarded{key: tt.key}).plan(tt.info, []any{order{"o-1"}}, data)
+			_, options, err := (&guarded{key: tt.key}).plan(tt.info, []any{order{"o-1"}}, "", data)
 			if err != nil || len(options) != tt.want {
 				t.Errorf("%d options, error %v, want %d", len(options), err, tt.want)
 			}

@@ -47,13 +47,13 @@ func TestNew_SaysWhatIsWrongWithItsOptions(t *testing.T) {
 		},
 		"an unnamed activity": {
 			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{}}},
-			want: []string{"name: it is empty"},
+			want: []string{"give exactly one"},
 		},
 		"two rules, a nil function": {
 			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{
 				{Activity: "A"}, {Activity: "A", Key: temporalx.KeyFrom[string](nil)},
 			}},
-			want: []string{`activity "A" has a rule already`, "function of KeyFrom is nil"},
+			want: []string{`activity "A" has rule 0 already`, "function of KeyFrom is nil"},
 		},
 		"options of two operations": {
 			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{

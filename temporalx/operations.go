@@ -3,7 +3,9 @@ package temporalx
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
+	"slices"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
@@ -15,19 +17,27 @@ import (
 // guarded is an activity type that is guarded.
 type guarded struct {
 	*guard.Operation[outcome]
-	name string
-	key  KeyFunc
+	name   string // of the activity type
+	key    KeyFunc
+	shares bool // the operation is also that of other types
 }
 
-// plan makes of an activity's call the key and the options of a guard's call.
+// plan makes of an activity's call the key and the options of a guard's call. A key
+// that the workflow has set goes before that of the rule.
 func (g *guarded) plan(
-	info activity.Info, args []any, data converter.DataConverter,
-) (string, []guard.CallOption, error) {
-	key, err := g.key.key(activityCall{info, args})
-	if err != nil {
-		return "", nil, fmt.Errorf("onceguard: activity %q: %w", g.name, err)
+	info activity.Info, args []any, set string, data converter.DataConverter,
+) (key string, options []guard.CallOption, err error) {
+	compares := true
+	if key = set; key == "" {
+		compares = g.key.compares(info)
+		if key, err = g.key.key(activityCall{info, args}); err != nil {
+			return "", nil, fmt.Errorf("onceguard: activity %q: %w", g.name, err)
+		}
 	}
-	if !g.key.compares(info) {
+	if g.shares && key != "" { // an empty one stays an error
+		key = shorten(url.PathEscape(g.name) + "/" + key)
+	}
+	if !compares {
 		return key, nil, nil
 	}
 	input, err := comparableArgs(data, args)
@@ -37,36 +47,104 @@ func (g *guarded) plan(
 	return key, []guard.CallOption{guard.WithInput(input)}, nil
 }
 
-// operations finds the operation of an activity type.
-type operations interface {
-	// get returns nil for a type that is not guarded.
-	get(activityType string) (*guarded, error)
+// operations finds the operation of an activity type by the first rule that is for it.
+type operations struct {
+	guard   *guard.Guard
+	codec   *payloadCodec
+	rules   []Rule
+	exclude []string
+	limit   int
+
+	mu   sync.RWMutex
+	made map[string]*guarded // by activity type; nil values for those without a rule
+	own  int                 // how many operations are named after their type by a rule for many
 }
 
-func newOperations(g *guard.Guard, codec *payloadCodec, rules []Rule) (operations, error) {
-	if len(rules) == 0 {
-		return &everyActivity{guard: g, codec: codec}, nil
+// newOperations makes the operations whose names the rules say. The others are made
+// when their type is first seen: an interceptor is not told of registrations.
+func newOperations(g *guard.Guard, codec *payloadCodec, o Options) (*operations, error) {
+	ops := &operations{
+		guard: g, codec: codec, rules: slices.Clone(o.Rules), exclude: slices.Clone(o.Exclude),
+		limit: o.MaxOperations, made: map[string]*guarded{},
 	}
-	named := namedActivities{}
+	if len(ops.rules) == 0 {
+		ops.rules = []Rule{anyActivity()}
+	}
 	var faults []error
-	for _, rule := range rules {
-		op, err := newGuarded(g, codec, rule)
-		faults = append(faults, err)
-		named[rule.Activity] = op
+	for i := range ops.rules {
+		r := &ops.rules[i]
+		switch {
+		case r.Activity != "":
+			_, err := ops.get(r.Activity)
+			faults = append(faults, err)
+		case r.shares():
+			_, err := ops.newGuarded(r, r.Operation)
+			faults = append(faults, err)
+		}
 	}
-	return named, errors.Join(faults...)
+	return ops, errors.Join(faults...)
 }
 
-func newGuarded(g *guard.Guard, codec *payloadCodec, rule Rule) (*guarded, error) {
+// get returns nil for a type that is not guarded. A type that cannot be guarded is an
+// error each time: it is no reason to run unguarded.
+func (o *operations) get(activityType string) (*guarded, error) {
+	o.mu.RLock()
+	op, ok := o.made[activityType]
+	o.mu.RUnlock()
+	if ok {
+		return op, nil
+	}
+	r := o.rule(activityType)
+	if r == nil {
+		return nil, nil //nolint:nilnil // documented
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op, ok := o.made[activityType]; ok {
+		return op, nil
+	}
+	counts := r.Operation == "" && r.Activity == ""
+	if counts && o.own >= o.limit {
+		return nil, fmt.Errorf("onceguard: activity %q: %w: there are %d activity types with operations of their own already, "+
+			"each with metrics of its own: raise Options.MaxOperations, or give the rule an Operation", activityType, guard.ErrInvalidKey, o.limit)
+	}
+	op, err := o.newGuarded(r, activityType)
+	if err != nil {
+		if counts { // the type is no name for an operation: it names the key as well
+			err = fmt.Errorf("%w: %w", guard.ErrInvalidKey, err)
+		}
+		return nil, err
+	}
+	if counts {
+		o.own++
+	}
+	o.made[activityType] = op
+	return op, nil
+}
+
+// rule is the first one for a type, nil if there is none.
+func (o *operations) rule(activityType string) *Rule {
+	if slices.Contains(o.exclude, activityType) {
+		return nil
+	}
+	for i := range o.rules {
+		if o.rules[i].matches(activityType) {
+			return &o.rules[i]
+		}
+	}
+	return nil
+}
+
+func (o *operations) newGuarded(rule *Rule, activityType string) (*guarded, error) {
 	var options []guard.OperationOption
 	if !isNil(rule.Recovery) {
-		options = append(options, rule.Recovery.option(codec))
+		options = append(options, rule.Recovery.option(o.codec))
 	}
 	options = append(options, rule.Options...)
 	// A converter or codec that fails on a stored result is never a reason to run
 	// again, so the rule has no say in that.
-	options = append(options, guard.WithCodec(codec), guard.OnUnreadable(guard.Refuse), guard.KeepReserved(comesLater))
-	op, err := guard.NewOperation[outcome](g, rule.Activity, options...)
+	options = append(options, guard.WithCodec(o.codec), guard.OnUnreadable(guard.Refuse), guard.KeepReserved(comesLater))
+	op, err := guard.NewOperation[outcome](o.guard, rule.operation(activityType), options...)
 	switch {
 	case errors.Is(err, guard.ErrRecoveryType):
 		return nil, fmt.Errorf("%w; the result type of an activity's operation is internal: "+
@@ -74,58 +152,11 @@ func newGuarded(g *guard.Guard, codec *payloadCodec, rule Rule) (*guarded, error
 	case err != nil:
 		return nil, err
 	}
-	if isNil(rule.Key) {
-		rule.Key = DefaultKey()
+	made := &guarded{Operation: op, name: activityType, key: rule.Key, shares: rule.shares()}
+	if isNil(made.key) {
+		made.key = DefaultKey()
 	}
-	return &guarded{Operation: op, name: rule.Activity, key: rule.Key}, nil
-}
-
-// checkRules finds what the guard cannot find in a single operation.
-func checkRules(rules []Rule) error {
-	var faults []error
-	seen := map[string]bool{}
-	for i, rule := range rules {
-		if seen[rule.Activity] {
-			faults = append(faults, fmt.Errorf("rule %d: activity %q has a rule already", i, rule.Activity))
-		}
-		seen[rule.Activity] = true
-		for _, part := range []interface{ check() error }{rule.Key, rule.Recovery} {
-			if isNil(part) {
-				continue
-			}
-			if err := part.check(); err != nil {
-				faults = append(faults, fmt.Errorf("rule %d: activity %q: %w", i, rule.Activity, err))
-			}
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// namedActivities are those with rules.
-type namedActivities map[string]*guarded
-
-func (n namedActivities) get(activityType string) (*guarded, error) { return n[activityType], nil }
-
-// everyActivity makes the operation of each activity type when the type is first
-// seen: an interceptor is not told of registrations.
-type everyActivity struct {
-	guard *guard.Guard
-	codec *payloadCodec
-	made  sync.Map // activity type to func() (*guarded, error)
-}
-
-func (e *everyActivity) get(activityType string) (*guarded, error) {
-	found, ok := e.made.Load(activityType)
-	if !ok {
-		found, _ = e.made.LoadOrStore(activityType, sync.OnceValues(func() (*guarded, error) {
-			op, err := newGuarded(e.guard, e.codec, Rule{Activity: activityType})
-			if err != nil { // the type is no name for an operation: it names the key as well
-				return nil, fmt.Errorf("%w: %w", guard.ErrInvalidKey, err)
-			}
-			return op, nil
-		}))
-	}
-	return found.(func() (*guarded, error))()
+	return made, nil
 }
 
 // isNil finds a nil value, typed or not, before the first call does.

@@ -3,6 +3,8 @@ package temporalx
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 
 	"github.com/onceguard/onceguard/guard"
 )
@@ -11,6 +13,9 @@ import (
 type Recovery interface {
 	option(codec *payloadCodec) guard.OperationOption
 	check() error
+	// fits reports what is wrong with the hook for an activity that returns this, nil
+	// for nothing but an error.
+	fits(result reflect.Type) error
 }
 
 // RecoverWith makes a recovery hook of a function that asks the other side what became
@@ -32,6 +37,14 @@ func (r recoverWith[T]) check() error {
 		return errors.New("the function of RecoverWith is nil: leave Recovery out for no recovery")
 	}
 	return nil
+}
+
+func (r recoverWith[T]) fits(result reflect.Type) error {
+	found := reflect.TypeFor[T]()
+	if result == nil || found.Kind() == reflect.Interface || found.AssignableTo(result) {
+		return nil
+	}
+	return fmt.Errorf("RecoverWith finds results of %s, and it returns %s", found, result)
 }
 
 func (r recoverWith[T]) option(codec *payloadCodec) guard.OperationOption {

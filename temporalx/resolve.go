@@ -36,8 +36,12 @@ func (w *Interceptor) Resolve(ctx context.Context, activityType, key string, r g
 	case op == nil:
 		return fmt.Errorf("onceguard: resolve: activity %q has no rule, and so no keys", activityType)
 	}
+	var value outcome
+	if r.As == guard.StatusCompleted || !isNil(r.Value) {
+		value = w.payloads.returned(ctx, r.Value)
+	}
 	return op.Resolve(ctx, key, guard.Resolution[outcome]{
-		Fence: r.Fence, As: r.As, Value: w.payloads.returned(ctx, r.Value), Err: r.Err,
+		Fence: r.Fence, As: r.As, Value: value, Err: r.Err,
 		Live: r.Live, By: r.By, Hashed: r.Hashed, ID: r.ID,
 	})
 }

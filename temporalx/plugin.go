@@ -1,0 +1,209 @@
+package temporalx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// Plugin installs the interceptor on workers, and sees what they register:
+//
+//	plugin, err := temporalx.NewPlugin(g, temporalx.Options{…})
+//	w := worker.New(client, "payments", worker.Options{Plugins: []worker.Plugin{plugin}})
+//
+// When a worker starts it fails if a rule is for no activity that is registered, such
+// as one whose name is misspelt: its activity would run unguarded. So it does if the type of
+// [KeyFrom] or [RecoverWith] is not that of the activity. It is safe for use by several
+// workers.
+type Plugin struct {
+	worker.PluginBase
+	interceptor *Interceptor
+	rules       []Rule
+	exclude     []string
+	onUnmatched func(error)
+
+	mu         sync.Mutex
+	registered map[string]*registrations // by the worker's instance key
+}
+
+var _ worker.Plugin = (*Plugin)(nil)
+
+// registrations are the activities of one worker.
+type registrations struct {
+	types   map[string]reflect.Type // the function by activity type
+	dynamic bool                    // there is one for every type
+}
+
+// NewPlugin makes a plugin. Its options and errors are those of [New].
+func NewPlugin(g *guard.Guard, o Options) (*Plugin, error) {
+	in, err := New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{
+		interceptor: in, rules: slices.Clone(o.Rules), exclude: slices.Clone(o.Exclude), onUnmatched: o.OnUnmatched,
+		registered: map[string]*registrations{},
+	}, nil
+}
+
+// Name is "onceguard".
+func (p *Plugin) Name() string { return "onceguard" }
+
+// Interceptor is the one that the plugin installs, for [Interceptor.Resolve].
+func (p *Plugin) Interceptor() *Interceptor { return p.interceptor }
+
+// ConfigureWorker installs the interceptor behind those that the worker has: they see every
+// attempt, also one that is replayed.
+func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
+	o.WorkerOptions.Interceptors = append(slices.Clone(o.WorkerOptions.Interceptors), interceptor.WorkerInterceptor(p.interceptor))
+	seen := &registrations{types: map[string]reflect.Type{}}
+	p.mu.Lock()
+	p.registered[o.WorkerInstanceKey] = seen
+	p.mu.Unlock()
+	hooks := o.WorkerRegistryOptions
+	others, othersDynamic := hooks.OnRegisterActivity, hooks.OnRegisterDynamicActivity
+	hooks.OnRegisterActivity = func(a any, options activity.RegisterOptions) {
+		if others != nil {
+			others(a, options)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		seen.add(a, options)
+	}
+	hooks.OnRegisterDynamicActivity = func(a any, options activity.DynamicRegisterOptions) {
+		if othersDynamic != nil {
+			othersDynamic(a, options)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		seen.dynamic = true
+	}
+	return nil
+}
+
+// StartWorker checks the rules against what is registered.
+func (p *Plugin) StartWorker(
+	ctx context.Context, o worker.PluginStartWorkerOptions,
+	next func(context.Context, worker.PluginStartWorkerOptions) error,
+) error {
+	if err := p.check(o.WorkerInstanceKey); err != nil {
+		return err
+	}
+	return next(ctx, o)
+}
+
+// StopWorker forgets the worker.
+func (p *Plugin) StopWorker(
+	ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions),
+) {
+	p.mu.Lock()
+	delete(p.registered, o.WorkerInstanceKey)
+	p.mu.Unlock()
+	next(ctx, o)
+}
+
+func (p *Plugin) check(instance string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := p.registered[instance]
+	if seen == nil {
+		return nil
+	}
+	unmatched, misfits := seen.check(p.rules, p.exclude)
+	if unmatched != nil && p.onUnmatched != nil {
+		p.onUnmatched(fmt.Errorf("onceguard: %w", unmatched))
+		unmatched = nil
+	}
+	if err := errors.Join(unmatched, misfits); err != nil {
+		return fmt.Errorf("onceguard: the rules do not fit the activities of this worker: %w", err)
+	}
+	return nil
+}
+
+// add notes a registration, under the name or names that the SDK gives it.
+func (r *registrations) add(a any, options activity.RegisterOptions) {
+	t := reflect.TypeOf(a)
+	switch {
+	case t == nil:
+	case t.Kind() == reflect.Func:
+		name := options.Name
+		if name == "" {
+			name = functionName(a)
+		}
+		r.types[name] = t
+	default:
+		v := reflect.ValueOf(a)
+		for i := range v.NumMethod() {
+			r.types[options.Name+t.Method(i).Name] = v.Method(i).Type()
+		}
+	}
+}
+
+// functionName is what the SDK calls a function: its last name.
+func functionName(f any) string {
+	full := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+	return strings.TrimSuffix(full[strings.LastIndex(full, ".")+1:], "-fm")
+}
+
+// check returns the rules that are for no activity, and those that do not fit one.
+func (r *registrations) check(rules []Rule, exclude []string) (unmatched, misfits error) {
+	names := make([]string, 0, len(r.types))
+	for name := range r.types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	taken := map[int]bool{}
+	for _, name := range names {
+		i := slices.IndexFunc(rules, func(rule Rule) bool { return rule.matches(name) })
+		if i < 0 || slices.Contains(exclude, name) {
+			continue
+		}
+		taken[i] = true
+		if err := fits(&rules[i], r.types[name]); err != nil {
+			misfits = errors.Join(misfits, fmt.Errorf("rule %d: activity %q: %w", i, name, err))
+		}
+	}
+	if r.dynamic {
+		return nil, misfits // any type may come
+	}
+	for i := range rules {
+		if !taken[i] {
+			unmatched = errors.Join(unmatched, fmt.Errorf("rule %d: %s is for no activity that is registered, "+
+				"or an earlier rule or Exclude has it; registered are %q", i, &rules[i], names))
+		}
+	}
+	return unmatched, misfits
+}
+
+// fits reports what is wrong with a rule for an activity's function.
+func fits(rule *Rule, f reflect.Type) error {
+	var args []reflect.Type
+	for i := range f.NumIn() {
+		if t := f.In(i); i > 0 || !t.Implements(reflect.TypeFor[context.Context]()) {
+			args = append(args, t)
+		}
+	}
+	var faults []error
+	if !isNil(rule.Key) {
+		faults = append(faults, rule.Key.fits(args))
+	}
+	if !isNil(rule.Recovery) {
+		var result reflect.Type
+		if f.NumOut() > 1 {
+			result = f.Out(0)
+		}
+		faults = append(faults, rule.Recovery.fits(result))
+	}
+	return errors.Join(faults...)
+}

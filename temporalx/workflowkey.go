@@ -1,0 +1,204 @@
+package temporalx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// HeaderKey is the name of the header that carries a key which a workflow has set.
+const HeaderKey = "onceguard-key"
+
+// setKey is a key that a workflow has set, and the content of the header.
+type setKey struct {
+	Key     string `json:"key"`
+	Inherit bool   `json:"inherit,omitempty"` // by child workflows and the next run
+}
+
+type setKeyKey struct{}
+
+// WithKey sets the key of the guarded activities that are executed with the context,
+// local ones too. It goes before the key of their rule:
+//
+//	ctx = temporalx.WithKey(ctx, order.ID)
+//	err := workflow.ExecuteActivity(ctx, "ChargeCard", order).Get(ctx, &receipt)
+//
+// As with a business key, the same key with other arguments is a mismatch. The key
+// names the instance of the effect, in every workflow of the store: 1 to 255 bytes of
+// UTF-8 without control characters. One that is not valid fails the activity, which is
+// not retried. Both the worker of the workflow and that of the activity need the
+// interceptor. The key goes into a header of the history, as it is: use no secret.
+//
+// It must be the same when the workflow is replayed. Child workflows do not inherit
+// it, see [WithInheritedKey]. An empty key is an invalid one.
+func WithKey(ctx workflow.Context, key string) workflow.Context {
+	return workflow.WithValue(ctx, setKeyKey{}, setKey{Key: key})
+}
+
+// WithInheritedKey is [WithKey] for the child workflows that are executed with the
+// context too, and for the next run of a workflow that continues as new with it: their
+// guarded activities have the key, unless they set another. It must fit the
+// arguments of all of them: the operation tells one type of activity from another, nothing else does.
+func WithInheritedKey(ctx workflow.Context, key string) workflow.Context {
+	return workflow.WithValue(ctx, setKeyKey{}, setKey{Key: key, Inherit: true})
+}
+
+// keyOf is the key that was set in a workflow's context.
+func keyOf(ctx workflow.Context) (setKey, bool) {
+	set, ok := ctx.Value(setKeyKey{}).(setKey)
+	return set, ok
+}
+
+// payload is the header's, in the form of the SDK's default converter, whatever the
+// client has.
+func (set setKey) payload() (*common.Payload, error) {
+	return converter.GetDefaultDataConverter().ToPayload(set)
+}
+
+// fromHeader reads the key of a header, if there is one.
+func fromHeader(fields map[string]*common.Payload) (set setKey, ok bool, err error) {
+	payload := fields[HeaderKey]
+	if payload == nil {
+		return set, false, nil
+	}
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &set); err != nil {
+		return set, false, fmt.Errorf("onceguard: %w: the header %q cannot be read: %w", guard.ErrInvalidKey, HeaderKey, err)
+	}
+	return set, true, nil
+}
+
+// InterceptWorkflow is called by the SDK for every workflow: it carries the keys that
+// workflows set.
+func (w *Interceptor) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &workflowInbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}}
+}
+
+type workflowInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+}
+
+func (w *workflowInbound) Init(outbound interceptor.WorkflowOutboundInterceptor) error {
+	return w.Next.Init(&workflowOutbound{
+		WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: outbound},
+	})
+}
+
+// ExecuteWorkflow takes over an inherited key.
+func (w *workflowInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	set, ok, err := fromHeader(interceptor.WorkflowHeader(ctx))
+	if err != nil {
+		return nil, toTemporal(err)
+	}
+	if ok && set.Inherit {
+		ctx = workflow.WithValue(ctx, setKeyKey{}, set)
+	}
+	return w.Next.ExecuteWorkflow(ctx, in)
+}
+
+type workflowOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+// send puts the key into the header of what is executed.
+func (set setKey) send(ctx workflow.Context) error {
+	payload, err := set.payload()
+	if err != nil {
+		return err
+	}
+	interceptor.WorkflowHeader(ctx)[HeaderKey] = payload
+	return nil
+}
+
+func (w *workflowOutbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+	if set, ok := keyOf(ctx); ok {
+		if err := set.send(ctx); err != nil {
+			return failed(ctx, err)
+		}
+	}
+	return w.Next.ExecuteActivity(ctx, activityType, args...)
+}
+
+func (w *workflowOutbound) ExecuteLocalActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+	if set, ok := keyOf(ctx); ok {
+		if err := set.send(ctx); err != nil {
+			return failed(ctx, err)
+		}
+	}
+	return w.Next.ExecuteLocalActivity(ctx, activityType, args...)
+}
+
+func (w *workflowOutbound) ExecuteChildWorkflow(
+	ctx workflow.Context, workflowType string, args ...any,
+) workflow.ChildWorkflowFuture {
+	if set, ok := keyOf(ctx); ok && set.Inherit {
+		// An error of a plain struct of two fields cannot be, and a child future of
+		// one cannot be made: without the header the child's own keys count.
+		_ = set.send(ctx)
+	}
+	return w.Next.ExecuteChildWorkflow(ctx, workflowType, args...)
+}
+
+func (w *workflowOutbound) NewContinueAsNewError(ctx workflow.Context, wfn any, args ...any) error {
+	return inherit(ctx, w.Next.NewContinueAsNewError(ctx, wfn, args...))
+}
+
+func (w *workflowOutbound) NewContinueAsNewErrorWithOptions(
+	ctx workflow.Context, options workflow.ContinueAsNewErrorOptions, wfn any, args ...any,
+) error {
+	return inherit(ctx, w.Next.NewContinueAsNewErrorWithOptions(ctx, options, wfn, args...))
+}
+
+// inherit puts the key into the header of the next run.
+func inherit(ctx workflow.Context, err error) error {
+	set, ok := keyOf(ctx)
+	next, isNext := errors.AsType[*workflow.ContinueAsNewError](err)
+	if !ok || !set.Inherit || !isNext {
+		return err
+	}
+	payload, failed := set.payload()
+	if failed != nil {
+		return failed
+	}
+	if next.Header == nil {
+		next.Header = &common.Header{}
+	}
+	if next.Header.Fields == nil {
+		next.Header.Fields = map[string]*common.Payload{}
+	}
+	next.Header.Fields[HeaderKey] = payload
+	return err
+}
+
+// failed is a future that has failed.
+func failed(ctx workflow.Context, err error) workflow.Future {
+	future, settable := workflow.NewFuture(ctx)
+	settable.SetError(err)
+	return future
+}
+
+type activityKey struct{}
+
+// Key returns the key of the activity whose context this is, to pass to a provider
+// as its idempotency key, or to guard one call inside a larger activity by a
+// guard.Operation of its own. For an activity that is guarded it is the guard's key; for
+// another it is the one that the workflow has set, or else that of [DefaultKey].
+// Its errors match guard.ErrInvalidKey.
+func Key(ctx context.Context) (string, error) {
+	if key, ok := ctx.Value(activityKey{}).(string); ok {
+		return key, nil
+	}
+	if !activity.IsActivity(ctx) {
+		return "", fmt.Errorf("onceguard: %w: this is not the context of an activity", guard.ErrInvalidKey)
+	}
+	return DefaultKey().key(activityCall{info: activity.GetInfo(ctx)})
+}
