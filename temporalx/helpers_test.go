@@ -73,6 +73,8 @@ type setup struct {
 	store     guard.Store // default a memory store
 	options   []guard.GuardOption
 	rules     []temporalx.Rule
+	exclude   []string
+	limit     int                        // of operations
 	converter converter.DataConverter    // default the SDK's
 	failures  converter.FailureConverter // default none
 
@@ -80,6 +82,17 @@ type setup struct {
 }
 
 func guarded(t *testing.T, s setup) *temporalx.Interceptor {
+	t.Helper()
+	g, options := s.build(t)
+	in, err := temporalx.New(g, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// build makes the guard, and the options of an interceptor or a plugin.
+func (s setup) build(t *testing.T) (*guard.Guard, temporalx.Options) {
 	t.Helper()
 	if s.store == nil {
 		s.store = guard.NewMemoryStore()
@@ -91,15 +104,13 @@ func guarded(t *testing.T, s setup) *temporalx.Interceptor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := temporalx.Options{DataConverter: s.converter, FailureConverter: s.failures, Rules: s.rules}
+	options := temporalx.Options{
+		DataConverter: s.converter, FailureConverter: s.failures, Rules: s.rules, Exclude: s.exclude, MaxOperations: s.limit,
+	}
 	if s.forgotten {
 		options.FailureConverter = nil
 	}
-	in, err := temporalx.New(g, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
+	return g, options
 }
 
 // newBench returns a worker that is not started: register, then Start.

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -113,6 +115,11 @@ func joined(parts []string) string {
 		escaped[i] = url.PathEscape(part)
 	}
 	return shorten(strings.Join(escaped, "/"))
+}
+
+// validKey reports whether the guard takes a key.
+func validKey(key string) bool {
+	return key != "" && len(key) <= guard.MaxKeyBytes && utf8.ValidString(key) && !strings.ContainsFunc(key, unicode.IsControl)
 }
 
 // shorten keeps a key within the guard's limit. What it makes of a longer one

@@ -34,7 +34,7 @@ func (g *guarded) plan(
 			return "", nil, fmt.Errorf("onceguard: activity %q: %w", g.name, err)
 		}
 	}
-	if g.shares && key != "" { // an empty one stays an error
+	if g.shares && validKey(key) { // one that is not stays an error
 		key = shorten(url.PathEscape(g.name) + "/" + key)
 	}
 	if !compares {
@@ -56,7 +56,7 @@ type operations struct {
 	limit   int
 
 	mu   sync.RWMutex
-	made map[string]*guarded // by activity type; nil values for those without a rule
+	made map[string]*guarded // by activity type
 	own  int                 // how many operations are named after their type by a rule for many
 }
 
@@ -122,9 +122,15 @@ func (o *operations) get(activityType string) (*guarded, error) {
 	return op, nil
 }
 
+// ofTheSDK finds the activities by which the SDK makes the sessions of a worker. An attempt
+// of one is for the worker that it runs on, so that no other one's result will do.
+func ofTheSDK(activityType string) bool {
+	return activityType == "internalSessionCreationActivity" || activityType == "internalSessionCompletionActivity"
+}
+
 // rule is the first one for a type, nil if there is none.
 func (o *operations) rule(activityType string) *Rule {
-	if slices.Contains(o.exclude, activityType) {
+	if slices.Contains(o.exclude, activityType) || ofTheSDK(activityType) {
 		return nil
 	}
 	for i := range o.rules {

@@ -11,7 +11,8 @@ import (
 // Resolve settles a key of an activity whose outcome nobody knows, on the word of
 // somebody who has found out: guard.Operation.Resolve for activities, with its errors.
 // The activity type, the key and the fence are those of the [OutcomeUnknown] that a
-// workflow got, or of guard.Guard.List.
+// workflow got. Those of guard.Guard.List do as well where the rule has no Operation; else
+// its key goes with a type of the rule.
 //
 //   - guard.StatusCompleted with Value: the effect has happened, and this is what the
 //     activity is to have returned. It goes through the data converter and is replayed

@@ -18,14 +18,15 @@ type Rule struct {
 	// Prefix is what the types begin with.
 	Prefix string
 
-	// Match says of a type whether the rule is for it. It is called once for each type,
-	// and must say the same in every process.
+	// Match says of a type whether the rule is for it. It must say the same each time and
+	// in every process, and is called by many goroutines at once.
 	Match func(activityType string) bool
 
 	// Operation names the guard's operation: the kind of effect, which is part of every
 	// record's key and a metric label. Default: the activity type, so that an activity that
 	// is renamed starts with no results. With Activity it keeps them over a new name: give the
-	// old one. With Prefix and Match all types of the rule share the
+	// old one; two rules that give the same name say that both types are one
+	// effect. With Prefix and Match all types of the rule share the
 	// operation, and their keys begin with the type, so that they share no record.
 	Operation string
 
@@ -73,6 +74,9 @@ func (r *Rule) operation(activityType string) string {
 	return activityType
 }
 
+// named is the name of the operation, as far as the rule says it.
+func (r *Rule) named() string { return r.operation(r.Activity) }
+
 // String names the rule in errors.
 func (r *Rule) String() string {
 	switch {
@@ -107,28 +111,39 @@ func (r *Rule) check() error {
 	return errors.Join(faults...)
 }
 
-// checkRules finds what is wrong with each rule, and the ones that can never come to
-// their turn.
+// checkRules finds what is wrong with each rule, and with each beside those before it.
 func checkRules(rules []Rule) error {
 	var faults []error
-	seen := map[string]int{}
 	for i := range rules {
 		r := &rules[i]
 		if err := r.check(); err != nil {
 			faults = append(faults, fmt.Errorf("rule %d: %s: %w", i, r, err))
 		}
-		if r.Activity == "" {
-			continue
-		}
-		if first, ok := seen[r.Activity]; ok {
-			faults = append(faults, fmt.Errorf("rule %d: %s has rule %d already", i, r, first))
-		}
-		seen[r.Activity] = i
 		for j := range i {
-			if earlier := &rules[j]; earlier.Prefix != "" && earlier.matches(r.Activity) {
-				faults = append(faults, fmt.Errorf("rule %d: %s has the earlier rule %d, %s: put the narrower one first", i, r, j, earlier))
+			if err := r.checkAfter(j, &rules[j]); err != nil {
+				faults = append(faults, fmt.Errorf("rule %d: %s %w", i, r, err))
 			}
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// checkAfter finds a rule that never comes to its turn, and one that would have the
+// records of other activities.
+func (r *Rule) checkAfter(n int, earlier *Rule) error {
+	switch {
+	case r.Activity != "" && r.Activity == earlier.Activity, r.Prefix != "" && r.Prefix == earlier.Prefix:
+		return fmt.Errorf("has rule %d already", n)
+	case earlier.covers(r):
+		return fmt.Errorf("has the earlier rule %d, %s: put the narrower one first", n, earlier)
+	case r.shares() != earlier.shares() && r.named() == earlier.named():
+		return fmt.Errorf("and rule %d, %s, have one operation, but keys of two forms: name another", n, earlier)
+	}
+	return nil
+}
+
+// covers reports whether the rule is for every type that a later one is for, as far as
+// names can tell.
+func (r *Rule) covers(later *Rule) bool {
+	return r.Prefix != "" && strings.HasPrefix(later.Activity+later.Prefix, r.Prefix)
 }
