@@ -79,7 +79,8 @@ type EraseReply struct {
 type Holder interface {
 	// Hold makes the caller's own reservation held, for Retention from now. One that
 	// carries the evidence of another owner goes back to that one: its token, label
-	// and trace are the record's owner again, its fence stays. Without evidence the
+	// and trace are the record's owner again, it was created when that one dispatched and
+	// took over from nobody, its fence stays. Without evidence the
 	// caller's own is added. A record that is missing is put in place, and so is one
 	// that is another owner's tombstone or has run out without having been dispatched,
 	// unless the request carries another owner's evidence or somebody has resolved
@@ -124,8 +125,8 @@ type Resolver interface {
 	// that was seen, and refuses all else. A reservation whose lease runs is settled
 	// only with Live. The record gets a new fence and Resolved; its evidence is
 	// cleared. As completed or failed it is nobody's any more: a replace of its owner
-	// is stale. As released it is its owner's tombstone. A repeat with the same
-	// Resolver.Token is the same resolution.
+	// is stale. As released it is its owner's tombstone, and no result of an earlier owner
+	// takes its place. A repeat with the same Resolver.Token and As is the same resolution.
 	Resolve(ctx context.Context, req ResolveRequest) (ResolveReply, error)
 }
 
@@ -177,4 +178,5 @@ type Listed struct {
 	Key    Key
 	Record Record
 	Left   time.Duration // as in [LoadReply]
+	Now    time.Time     // of the store's clock
 }

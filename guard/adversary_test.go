@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -382,6 +383,90 @@ func TestRun_DoesNotRunBesideWhatNobodyKnowsTheEndOf(t *testing.T) {
 		var c counter
 		if _, err := op.Do(t.Context(), "k", c.act); !errors.Is(err, guard.ErrOutcomeUnknown) || c.count() != 0 {
 			t.Errorf("got %v after %d runs", err, c.count())
+		}
+	})
+}
+
+// TestAtMostOnce_AStoreThatIsDownLeavesNoPile of goroutines, and nothing for Drain.
+func TestAtMostOnce_AStoreThatIsDownLeavesNoPile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(fails, guard.PhaseReserve, guard.PhaseRelease)
+		g, err := guard.New(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := guard.NewOperation[int](g, "payment.charge", atMostOnce()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			if _, err := op.Do(t.Context(), "k", new(counter).act); !errors.Is(err, guard.ErrStorage) {
+				t.Fatal(err)
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n > 300 {
+			t.Errorf("%d goroutines are left", n)
+		}
+		start := time.Now()
+		if err := g.Drain(t.Context()); err != nil || time.Since(start) > 0 {
+			t.Errorf("drained after %s: %v", time.Since(start), err)
+		}
+		time.Sleep(2 * guard.DefaultStoreTimeout) // then they have ended
+	})
+}
+
+// TestDispatched_AnActionThatDisobeysIsHeld: it was told no, and fails in another way.
+func TestDispatched_AnActionThatDisobeysIsHeld(t *testing.T) {
+	store := guard.NewMemoryStore()
+	op, _ := newOp[int](t, store, atMostOnce(guard.MarkDispatch())...)
+	_, _ = op.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := guard.Dispatched(gone); !errors.Is(err, guard.ErrNotDispatched) {
+			t.Errorf("got %v", err)
+		}
+		return 0, errAmbiguous
+	})
+	if got := load(t, store, "k").Record.Status; got != guard.StatusHeld {
+		t.Errorf("the key is %s, want held", got)
+	}
+}
+
+func TestResolve_TheSameIDWithAnotherWordIsRefused(t *testing.T) {
+	op, _ := newOp[int](t, guard.NewMemoryStore(), atMostOnce()...)
+	fence := heldKey(t, op, "k")
+	if err := op.Resolve(t.Context(), "k", guard.Resolution[int]{Fence: fence, As: guard.StatusReleased, ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	err := op.Resolve(t.Context(), "k", guard.Resolution[int]{Fence: fence, As: guard.StatusCompleted, Value: 1, ID: "r"})
+	if !errors.Is(err, guard.ErrNotResolved) {
+		t.Errorf("got %v: nothing was stored", err)
+	}
+}
+
+// TestList_TheAgeIsThatOfTheEffect that may have happened, however often it was asked about.
+func TestList_TheAgeIsThatOfTheEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, b := guard.NewMemoryStore(), asking(says(0, guard.CannotTell, nil))
+		die(t, store, "asked", b.options()...)
+		die(t, store, "abandoned", b.options()...)
+		op, _ := newOp[int](t, store, b.options()...)
+		time.Sleep(24 * time.Hour)
+		_, _ = op.Do(t.Context(), "asked", new(counter).act)
+		g, err := guard.New(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for key, err := range g.List(t.Context(), guard.ListQuery{}) {
+			if n++; err != nil || key.Age < 24*time.Hour || key.Age > 25*time.Hour {
+				t.Errorf("%s: age %s, %v", key.Key.Name, key.Age, err)
+			}
+		}
+		if n != 2 {
+			t.Errorf("%d keys, want 2", n)
 		}
 	})
 }

@@ -155,8 +155,7 @@ func (c *call) abandonUnknown(ctx context.Context) {
 		defer close(released)
 		// The lease of what did not dispatch anything ends by itself.
 		if c.release(ctx) != nil && c.request.Dispatched {
-			behind := *c
-			c.again(time.Now().Add(c.op.patience()), func() error { return behind.release(ctx) }, func() {})
+			c.giveBackBehind(ctx)
 		}
 	}()
 	limit := time.NewTimer(time.Until(c.sent.Add(c.op.storeTimeout)))

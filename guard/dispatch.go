@@ -10,7 +10,8 @@ import (
 
 // ErrNotDispatched is what [Dispatched] returns when the mark is not known to be set:
 // the effect must not be let out. An action that returns it in its error, and the mark was never set,
-// is taken at its word: its key is released, unless the failure policy says something else.
+// is taken at its word: its key is released, unless the failure policy says something
+// else. One that was refused and fails in another way is not.
 var ErrNotDispatched = errors.New("onceguard: not marked as dispatched, the effect must not be let out")
 
 // How far the dispatch of a run is.
@@ -37,8 +38,8 @@ func (h *heldLease) closeDispatch() (dispatched, obeys bool) {
 		return false, false
 	}
 	d := &h.dispatched
-	at := d.at.Swap(dispatchClosed)
-	return at != notDispatched, d.refused.Load() && !d.told.Load()
+	at, refused := d.at.Swap(dispatchClosed), d.refused.Load()
+	return at != notDispatched || refused, refused && !d.told.Load()
 }
 
 // Dispatched marks the run of the action whose context this is: from now on its effect

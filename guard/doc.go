@@ -115,7 +115,8 @@
 // All of it is counted and told to the [Observer]. Each store call has a time
 // limit ([WithStoreTimeout]); what comes before the action never outlasts the
 // caller's deadline. A result that the store does not take is tried again behind the
-// caller, for as long as the lease lasts; [Guard.Drain] waits for it.
+// caller, for as long as the lease lasts, and that of a dispatched run for ten leases,
+// but no more than 10 minutes; [Guard.Drain] waits for it.
 //
 // With FailOpen, a reserve whose reply is lost leaves the action unguarded although
 // the store may have the reservation: it is not renewed, and another call may run

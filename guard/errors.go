@@ -79,10 +79,12 @@ type OutcomeUnknownError struct {
 	Since       time.Time
 	Owner       string // the label of who did
 	TraceParent string // W3C trace context of its call
-	// RetryAfter is when a later call will ask the recovery hook, which it is too early
-	// for now. It is 0 if there is no hook, or if it was asked.
+	// RetryAfter is when a later call will ask the recovery hook, for the first time or
+	// again. It is 0 if there is no hook.
 	RetryAfter time.Duration
-	Err        error // why the recovery hook could not tell; nil if it was not asked
+	// Err says why the recovery hook could not tell; nil if it was not asked. It is no
+	// part of the chain: that the hook's time was over does not say that the call's was.
+	Err error
 }
 
 func (e *OutcomeUnknownError) Error() string {
@@ -97,9 +99,6 @@ func (e *OutcomeUnknownError) Error() string {
 
 // Is matches [ErrOutcomeUnknown].
 func (e *OutcomeUnknownError) Is(target error) bool { return target == ErrOutcomeUnknown }
-
-// Unwrap returns the recovery hook's error.
-func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
 
 func outcomeUnknown(operation string, held Record, retryAfter time.Duration, cause error) *OutcomeUnknownError {
 	e := &OutcomeUnknownError{

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,7 +19,8 @@ type Guard struct {
 	label    string
 	defaults settings
 	calls    *calls
-	types    sync.Map // operation name to reflect.Type: the results share records
+	ghosts   atomic.Int32 // reservations that never ran and are yet to be given back
+	claims   sync.Map     // operation name to claim: operations of one name share records
 }
 
 // New returns a guard on a store. The options are the defaults of its
@@ -53,11 +55,22 @@ func checkStore(store Store) error {
 	return nil
 }
 
-// claim binds an operation's name to a result type: another type would read the
-// records of the first as what they are not.
-func (g *Guard) claim(name string, result reflect.Type) error {
-	if first, loaded := g.types.LoadOrStore(name, result); loaded && first != result {
-		return fmt.Errorf("it was made with results of %s already, now of %s: use another name", first, result)
+// claim is what the operations of one name have in common.
+type claim struct {
+	result   reflect.Type
+	protects bool
+}
+
+// claim binds an operation's name to a result type, since another type would read the
+// records of the first as what they are not, and to whether its runs are protected,
+// since one without would run again what the other holds.
+func (g *Guard) claim(name string, now claim) error {
+	loaded, _ := g.claims.LoadOrStore(name, now)
+	switch first := loaded.(claim); {
+	case first.result != now.result:
+		return fmt.Errorf("it was made with results of %s already, now of %s: use another name", first.result, now.result)
+	case first.protects != now.protects:
+		return errors.New("it was made with AtMostOnce, MarkDispatch or WithRecovery and also without: give both the same options, or use another name")
 	}
 	return nil
 }

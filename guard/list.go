@@ -31,7 +31,9 @@ type OpenKey struct {
 	State  OpenState
 	Record Record
 	Left   time.Duration // of the lease, or of the hold
-	Age    time.Duration // since the owner acquired the key, by the store's clock; 0 when that is not known
+	// Age is the time since the effect may have been let out, or since the owner acquired
+	// the key if nothing was dispatched, by the store's clock. It is 0 for what cannot be read.
+	Age time.Duration
 }
 
 // ListQuery says which keys to list.
@@ -128,8 +130,12 @@ func openKey(listed Listed) OpenKey {
 	default:
 		key.State = OpenAbandoned
 	}
-	if listed.Left > 0 && key.State != OpenUnreadable { // the store's time now is the end less what is left
-		key.Age = listed.Record.Until.Add(-listed.Left).Sub(listed.Record.Created)
+	since := listed.Record.Created
+	if d := listed.Record.Dispatch; d != nil {
+		since = d.At
+	}
+	if key.State != OpenUnreadable {
+		key.Age = max(listed.Now.Sub(since), 0)
 	}
 	return key
 }

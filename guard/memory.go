@@ -122,7 +122,7 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 		switch {
 		case ours && old.Status != StatusReleased && old.Resolved == nil:
 			next, status = old.Record, ReplaceStored
-		case ours, !old.vacant(now) && !old.asks(req.Record.Owner.Token):
+		case ours, old.Status == StatusReleased && old.Resolved != nil, !old.vacant(now) && !old.asks(req.Record.Owner.Token):
 			return ReplaceReply{Status: ReplaceStale}, nil
 		default:
 			next.Fence, next.Attempt = max(old.Fence, next.Fence), max(old.Attempt, next.Attempt)

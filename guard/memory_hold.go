@@ -107,8 +107,12 @@ func (m *MemoryStore) Hold(ctx context.Context, req HoldRequest) (HoldReply, err
 	return HoldReply{Status: status}, nil
 }
 
-// holdAgain writes a held record, as that of whoever dispatched it.
+// holdAgain writes a held record, as that of whoever dispatched it. Of an acquisition
+// that is over nothing is known but that.
 func (m *MemoryStore) holdAgain(key Key, rec Record, now, until time.Time) {
+	if rec.evidence() {
+		rec.Created, rec.TookOver = rec.Dispatch.At, nil
+	}
 	rec.Status, rec.Owner = StatusHeld, rec.Dispatch.Owner
 	rec.Until, rec.Updated = until, now
 	m.put(key, rec, until)
@@ -127,7 +131,7 @@ func (m *MemoryStore) Resolve(ctx context.Context, req ResolveRequest) (ResolveR
 	if old == nil {
 		return ResolveReply{}, nil
 	}
-	again := old.Resolved != nil && old.Resolved.Token == req.Resolver.Token
+	again := old.Resolved != nil && old.Resolved.Token == req.Resolver.Token && old.Status == req.As
 	live := old.Status == StatusPending && old.Until.After(now)
 	open := old.Status == StatusPending || old.Status == StatusHeld
 	if again || !open || live && !req.Live || old.Fence != req.Fence {
@@ -176,7 +180,7 @@ func (m *MemoryStore) List(ctx context.Context, req ListRequest) (ListReply, err
 	}
 	for _, name := range keys {
 		rec := byName[name]
-		reply.Records = append(reply.Records, Listed{Key: rec.key, Record: rec.Record.copy(), Left: left(rec.Until, now)})
+		reply.Records = append(reply.Records, Listed{Key: rec.key, Record: rec.Record.copy(), Left: left(rec.Until, now), Now: now})
 	}
 	return reply, nil
 }

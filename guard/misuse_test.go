@@ -34,7 +34,8 @@ func TestNewOperation_RefusesWhatWouldNotProtect(t *testing.T) {
 		"a hook on a store that cannot hold": {opts{hook, closed}, struct{ guard.Store }{guard.NewMemoryStore()}, "guard.Holder"},
 		"a policy on such a store":           {opts{policy}, struct{ guard.Store }{guard.NewMemoryStore()}, "guard.Holder"},
 		"unreadable results that run":        {opts{guard.AtMostOnce(), closed, guard.OnUnreadable(guard.Run)}, nil, "use OnUnreadable(Refuse)"},
-		"payments without a choice":          {opts{guard.ForPayments()}, nil, "add AtMostOnce() or, better, WithRecovery"},
+		"payments without a choice":          {opts{guard.ForPayments()}, nil, "add AtMostOnce() or, better, a recovery hook"},
+		"payments that only mark":            {opts{guard.ForPayments(), guard.MarkDispatch()}, nil, "add AtMostOnce() or, better, a recovery hook"},
 		"a hook of another type": {opts{closed, guard.WithRecovery(func(context.Context, guard.Evidence) (string, guard.Finding, error) {
 			return "", guard.CannotTell, nil
 		})}, nil, "results of string, the operation has int"},
@@ -126,5 +127,58 @@ func TestAtMostOnce_CostsNoCallOfTheStore(t *testing.T) {
 		if calls != 3 {
 			t.Errorf("%s: a miss and a hit took %d calls of the store %v, want 3", name, calls, store.calls)
 		}
+	}
+}
+
+func TestNewOperation_OneNameIsProtectedOrNot(t *testing.T) {
+	g, err := guard.New(guard.NewMemoryStore(), guard.OnStorageError(guard.FailClosed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := guard.NewOperation[int](g, "payment.charge", guard.AtMostOnce()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := guard.NewOperation[int](g, "payment.charge"); err == nil || !strings.Contains(err.Error(), "also without") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestForPayments_KeepsResultsAsLongAsHeldKeys: a default of the guard is for others.
+func TestForPayments_KeepsResultsAsLongAsHeldKeys(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		guard []guard.GuardOption
+		opts  []guard.OperationOption
+		want  time.Duration
+	}{
+		"by default":                   {nil, atMostOnce(), 30 * day},
+		"the guard's default":          {[]guard.GuardOption{guard.WithRetention(time.Hour)}, atMostOnce(), 30 * day},
+		"its own":                      {nil, atMostOnce(guard.WithRetention(7 * day)), 7 * day},
+		"that of held keys":            {nil, atMostOnce(guard.WithHoldRetention(90 * day)), 90 * day},
+		"both are the guard's":         {[]guard.GuardOption{guard.ForPayments(), guard.WithRetention(7 * day)}, []guard.OperationOption{guard.AtMostOnce()}, 7 * day},
+		"the preset is the guard's":    {[]guard.GuardOption{guard.ForPayments()}, []guard.OperationOption{guard.AtMostOnce()}, 30 * day},
+		"no payments, the guard's":     {[]guard.GuardOption{guard.WithRetention(time.Hour)}, nil, time.Hour},
+		"no payments, nobody's":        {nil, nil, day},
+		"the preset stands at the end": {nil, []guard.OperationOption{guard.WithRetention(7 * day), guard.AtMostOnce(), guard.ForPayments()}, 7 * day},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := guard.NewMemoryStore()
+			g, err := guard.New(store, c.guard...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			op, err := guard.NewOperation[int](g, "payment.charge", c.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := op.Do(t.Context(), "k", new(counter).act); err != nil {
+				t.Fatal(err)
+			}
+			if rec := load(t, store, "k").Record; rec.Until.Sub(rec.Updated) != c.want {
+				t.Errorf("kept for %s, want %s", rec.Until.Sub(rec.Updated), c.want)
+			}
+		})
 	}
 }

@@ -28,7 +28,8 @@ type operation struct {
 // NewOperation makes an operation. The name is the kind of effect, such as
 // "payment.charge": it is part of every record's key and a metric label, so it
 // must stay the same over releases and take few values. A guard may make it more
-// than once, with one result type. Every fault in the name and the options is
+// than once, with one result type and either with protection or without, see
+// [AtMostOnce]. Every fault in the name and the options is
 // reported, joined in one error.
 func NewOperation[T any](g *Guard, name string, opts ...OperationOption) (*Operation[T], error) {
 	op, err := g.operation(name, opts, new(T))
@@ -57,6 +58,9 @@ func (g *Guard) operation(name string, opts []OperationOption, result any) (*ope
 		o.applyOperation(&op.settings)
 		o.applyOperation(&own)
 	}
+	if own.payments {
+		op.retentionSet = own.retentionSet // the preset goes before the guard's default
+	}
 	if err := checkName(name, anOperationName); err != nil {
 		faults = append(faults, fmt.Errorf("name: %w", err))
 	}
@@ -71,7 +75,7 @@ func (g *Guard) operation(name string, opts []OperationOption, result any) (*ope
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	if err := g.claim(name, reflect.TypeOf(result).Elem()); err != nil {
+	if err := g.claim(name, claim{reflect.TypeOf(result).Elem(), op.protects()}); err != nil {
 		return nil, err
 	}
 	op.observer = observeOperation(g.observer, OperationInfo{

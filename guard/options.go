@@ -169,7 +169,7 @@ func OnUnreadable(m InFlightMode) Option {
 }
 
 // WithMaxHold ends the renewals of an action that still runs after d: it hangs,
-// and its key becomes free a lease later. The loss is reported then. Default 0:
+// and its key becomes free a lease later, or held if the run was dispatched. The loss is reported then. Default 0:
 // renewed for as long as the action runs.
 func WithMaxHold(d time.Duration) Option {
 	return option(func(s *settings) { s.maxHold, s.maxHoldSet = d, true })

@@ -105,7 +105,10 @@ type finding struct {
 	err   error
 }
 
-var errNoAnswer = errors.New("the recovery hook did not answer")
+var (
+	errNoAnswer   = errors.New("the recovery hook did not answer")
+	errCannotTell = errors.New("the recovery hook cannot tell")
+)
 
 // recover asks the hook about the record that this call took over. It says
 // recovered when the value is there, executed when the action is to run, and else
@@ -150,7 +153,7 @@ func (c *call) cannotTell(ctx context.Context, cause error) (Outcome, error) {
 	if ended(ctx) != nil {
 		return OutcomeCanceled, canceledError(ctx, c.op.name)
 	}
-	return c.unknownOutcome(ctx, c.own, 0, cause)
+	return c.unknownOutcome(ctx, c.own, c.op.settle, cause)
 }
 
 // askHook runs the hook beside this goroutine, so that one that hangs, panics or exits
@@ -158,7 +161,11 @@ func (c *call) cannotTell(ctx context.Context, cause error) (Outcome, error) {
 func (c *call) askHook(ctx context.Context) (answer finding) {
 	ctx, phase := c.obs.phase(ctx, PhaseRecover)
 	defer func() {
-		phase.end(PhaseEnd{Result: string(answer.found), Record: &c.own, Err: answer.err})
+		end := PhaseEnd{Result: string(answer.found), Record: &c.own, Err: answer.err}
+		if end.Err == errCannotTell { //nolint:errorlint // ours
+			end.Err = nil // it has answered
+		}
+		phase.end(end)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.op.recoveryTimeout)
 	defer cancel()
@@ -180,8 +187,13 @@ func (c *call) askHook(ctx context.Context) (answer finding) {
 	case <-ctx.Done():
 		answer = finding{err: fmt.Errorf("%w in time: %w", errNoAnswer, context.Cause(ctx))}
 	}
-	if answer.err != nil || answer.found != Found && answer.found != NotFound {
+	switch {
+	case answer.err != nil:
 		answer.found = CannotTell
+	case answer.found == CannotTell:
+		answer.err = errCannotTell
+	case answer.found != Found && answer.found != NotFound:
+		answer.found, answer.err = CannotTell, fmt.Errorf("the recovery hook returned a finding %q, which does not exist", answer.found)
 	}
 	return answer
 }

@@ -145,6 +145,9 @@ func TestRecovery_CannotTellHoldsAndKeepsTheEvidence(t *testing.T) {
 					held.Dispatch.Owner != dead.Owner || held.Dispatch.Fence != dead.Fence {
 					t.Errorf("the key has %+v, want the dead owner's evidence", held)
 				}
+				if unknown.Err == nil || !held.Created.Equal(dead.Created) || held.TookOver != nil {
+					t.Errorf("%v; %+v", unknown.Err, held)
+				}
 				if held.Fence != unknown.Fence {
 					t.Errorf("the error has fence %d, the record %d: it is what Resolve needs", unknown.Fence, held.Fence)
 				}
@@ -167,8 +170,13 @@ func TestRecovery_TheHooksErrorIsInTheCallersError(t *testing.T) {
 		store, b := guard.NewMemoryStore(), asking(says(0, guard.CannotTell, errDown))
 		die(t, store, "k", b.options()...)
 		op, _ := newOp[int](t, store, b.options()...)
-		if _, err := op.Do(t.Context(), "k", new(counter).act); !errors.Is(err, errDown) || !errors.Is(err, guard.ErrOutcomeUnknown) {
-			t.Errorf("got %v", err)
+		_, err := op.Do(t.Context(), "k", new(counter).act)
+		unknown, ok := errors.AsType[*guard.OutcomeUnknownError](err)
+		if !ok || !errors.Is(unknown.Err, errDown) || unknown.RetryAfter != guard.DefaultLease {
+			t.Fatalf("got %v", err)
+		}
+		if errors.Is(err, errDown) {
+			t.Error("the hook's error passes for the call's own")
 		}
 	})
 }
@@ -396,7 +404,9 @@ func TestRecovery_NothingRunsWhenTheKeyIsTakenFromTheOneThatAsks(t *testing.T) {
 		})
 		op, rec := newOp[int](t, store, b.options()...)
 		var c counter
-		if _, err := op.Do(t.Context(), "k", c.act); !errors.Is(err, guard.ErrOutcomeUnknown) || !errors.Is(err, guard.ErrLeaseLost) || c.count() != 0 {
+		_, err := op.Do(t.Context(), "k", c.act)
+		unknown, ok := errors.AsType[*guard.OutcomeUnknownError](err)
+		if !ok || !errors.Is(unknown.Err, guard.ErrLeaseLost) || c.count() != 0 {
 			t.Errorf("got %v after %d runs", err, c.count())
 		}
 		rec.wantOutcomes(t, guard.OutcomeUnknown)

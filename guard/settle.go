@@ -199,29 +199,51 @@ func (c *call) writeBehind(ctx context.Context, s settlement) {
 	if s.dispatched {
 		until = time.Now().Add(c.op.patience())
 	}
-	c.again(until, func() error { return behind.write(ctx, s) }, func() {
-		behind.notWritten(ctx, s, errNotTaken)
-	})
-}
-
-// again goes on trying behind the caller, with growing pauses.
-func (c *call) again(until time.Time, try func() error, givesUp func()) {
 	c.op.guard.calls.more()
 	go func() {
 		defer c.op.guard.calls.leave()
-		pause := c.op.storeTimeout / writeTries
-		for {
-			if time.Now().Add(pause).After(until) {
-				givesUp()
-				return
-			}
-			<-time.After(pause)
-			pause = min(2*pause, c.op.storeTimeout)
-			if try() == nil {
-				return
-			}
+		if !c.again(until, func() error { return behind.write(ctx, s) }) {
+			behind.notWritten(ctx, s, errNotTaken)
 		}
 	}()
+}
+
+// giveBackBehind goes on trying to release a dispatched reservation that has never run:
+// what the store keeps of it would be held. Only so many of a guard do so at once, and
+// Drain does not wait for them: while a store is down every call leaves one.
+func (c *call) giveBackBehind(ctx context.Context) {
+	behind, ghosts := *c, &c.op.guard.ghosts
+	if ghosts.Add(1) > maxGhosts {
+		ghosts.Add(-1)
+		return
+	}
+	go func() {
+		defer ghosts.Add(-1)
+		c.again(time.Now().Add(c.op.patience()), func() error {
+			select {
+			case <-c.op.guard.calls.draining:
+				return nil // the process ends, and so does the store's client
+			default:
+				return behind.release(ctx)
+			}
+		})
+	}()
+}
+
+// maxGhosts bounds the goroutines of a guard that give back what has never run.
+const maxGhosts = 256
+
+// again tries until it succeeds or the time has come, with growing pauses.
+func (c *call) again(until time.Time, try func() error) bool {
+	pause := c.op.storeTimeout / writeTries
+	for !time.Now().Add(pause).After(until) {
+		<-time.After(pause)
+		pause = min(2*pause, c.op.storeTimeout)
+		if try() == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // patience is how long the end of a dispatched run is tried to be written: what is not

@@ -82,7 +82,8 @@ func WithErrorCodec(c ErrorCodec) Option {
 }
 
 // ForPayments is the preset for effects that must not happen twice: FailClosed,
-// OnUnreadable(Refuse), results kept as long as held keys (30 days), and the choice
+// OnUnreadable(Refuse), results kept as long as held keys (30 days, see
+// [WithHoldRetention]) whatever the guard's default is, and the choice
 // between [AtMostOnce] and [WithRecovery] made a duty, so that an error which
 // [OnFailure] does not name, a crash and a result that cannot be stored hold the key.
 // Name the definite errors, such as a declined card, with OnFailure: without, they hold
@@ -111,7 +112,7 @@ func (s *settings) dispatchesAtOnce() bool { return s.protects() && !s.markDispa
 // resolveHolds fills in what follows from other settings.
 func (s *settings) resolveHolds() {
 	if s.payments && !s.retentionSet {
-		s.retention = DefaultHoldRetention
+		s.retention = s.holdRetention
 	}
 	if !s.settleSet {
 		s.settle = s.lease
@@ -159,8 +160,8 @@ func (s *settings) checkProtection(store Store) error {
 	_, holder := store.(Holder)
 	wrong(s.recovers() && s.holdRetention < 2*s.settle+s.lease, fmt.Sprintf("hold retention %s: shorter than a lease and twice the settle time "+
 		"of %s, so the key may be free before the recovery hook is asked: make it longer", s.holdRetention, s.settle))
-	wrong(s.payments && !s.protects(), "ForPayments: how a run that nobody knows the end of is treated is missing: "+
-		"add AtMostOnce() or, better, WithRecovery with a function that asks the provider")
+	wrong(s.payments && !s.atMostOnce && !s.recovers(), "ForPayments: how a run that nobody knows the end of is treated is missing: "+
+		"add AtMostOnce() or, better, a recovery hook that asks the provider (WithRecovery, or what an adapter has in its place)")
 	wrong(s.holds() && !holder, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure need a store that is a guard.Holder; "+
 		storeName(store)+" is not: use redisx or NewMemoryStore, or leave these options out")
 	wrong((s.protects() || s.payments) && s.onStorageError == FailOpen, "AtMostOnce, MarkDispatch, WithRecovery and ForPayments do not go with "+

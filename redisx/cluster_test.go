@@ -17,14 +17,7 @@ import (
 // the others on its port plus 10,000, which may be taken or no port at all.
 func clusterServer(t *testing.T) *realtest.RedisServer {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, bus, _ := net.SplitHostPort(l.Addr().String())
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	bus := strconv.Itoa(realtest.FreePort(t))
 	return realtest.Redis(t, "--cluster-enabled", "yes", "--cluster-port", bus)
 }
 

@@ -60,6 +60,7 @@ local function details_at(record, raw, at)
     if not exact(fence, us) then return nil end
     record.dispatch, past = string.sub(raw, past, next - 1), next
     record.dispatch_owner, record.dispatch_label, record.dispatch_traceparent = owner, owner_label, owner_traceparent
+    record.dispatch_us = us
   end
   local resolver, next = string.match(raw, RESOLVED, past)
   if next then
@@ -174,6 +175,7 @@ local function mark(record, now)
     .. '\ndispatch_traceparent=' .. record.traceparent .. '\n'
   record.dispatch_owner, record.dispatch_label, record.dispatch_traceparent =
     record.owner, record.label, record.traceparent
+  record.dispatch_us = decimal(now)
 end
 
 -- evidence says whether somebody else may have had the effect.
@@ -189,9 +191,13 @@ local function asks(record, owner)
 end
 
 -- give_back writes a held record, as that of whoever dispatched it, for a life or, when
--- px is nil, for what is left of the key's.
+-- px is nil, for what is left of the key's. Of an acquisition that is over nothing is
+-- known but that.
 local function give_back(key, record, now, life, px)
   record.status = 'held'
+  if evidence(record) then
+    record.created_us, record.previous = record.dispatch_us, ''
+  end
   record.owner, record.label, record.traceparent =
     record.dispatch_owner, record.dispatch_label, record.dispatch_traceparent
   record.until_us = now + life

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -232,6 +233,10 @@ func (s *Store) appendOpen(records []guard.Listed, name string, answer reply) ([
 	if err != nil {
 		return nil, err
 	}
+	now, err := answer.integer(3)
+	if err != nil {
+		return nil, err
+	}
 	key, _ := parseStorageKey(s.prefix, name)
-	return append(records, guard.Listed{Key: key, Record: rec, Left: left}), nil
+	return append(records, guard.Listed{Key: key, Record: rec, Left: left, Now: time.UnixMicro(now).UTC()}), nil
 }

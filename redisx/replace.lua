@@ -22,9 +22,14 @@ local old = read(KEYS[1])
 local mine = old and old.owner == ARGV[1]
 local record, status
 
+-- free: what an operator has released stays so to all who had the key before.
+local function free()
+  return not mine and (vacant(old, now) or asks(old, ARGV[1])) and not (old.status == 'released' and old.resolver)
+end
+
 if mine and old.status ~= 'released' and not old.resolver then
   record, status = old, 'stored'
-elseif not old or (not mine and (vacant(old, now) or asks(old, ARGV[1]))) then
+elseif not old or free() then
   record, status = claimed(claim_of(ARGV), old, now), 'restored'
 else
   return { 'stale' }

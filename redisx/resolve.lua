@@ -21,7 +21,7 @@
 local old = read(KEYS[1])
 if not old then return { 0 } end
 local now = clock()
-local again = old.resolver == ARGV[2] -- the reply to the first time was lost
+local again = old.resolver == ARGV[2] and old.status == ARGV[5] -- the reply to the first time was lost
 local open = old.status == 'pending' or old.status == 'held'
 local live = old.status == 'pending' and not over(old, now)
 if again or not open or (live and ARGV[6] ~= '1') or tonumber(old.fence) ~= tonumber(ARGV[1]) then

@@ -197,6 +197,10 @@ func (e *env) wantGivenBack(first, last guard.Record) {
 	if loaded.Record.Fence < last.Fence {
 		e.Errorf("fence %d after fence %d", loaded.Record.Fence, last.Fence)
 	}
+	if !loaded.Record.Created.Equal(loaded.Record.Dispatch.At) {
+		e.Errorf("created %s, want when it was dispatched, %s", loaded.Record.Created, loaded.Record.Dispatch.At)
+	}
+	e.samePrevious(loaded.Record.TookOver, nil)
 	if loaded.Record.Fingerprint != first.Fingerprint {
 		e.Errorf("fingerprint %+v, want %+v", loaded.Record.Fingerprint, first.Fingerprint)
 	}

@@ -159,6 +159,25 @@ func resolvedClauses() []clause {
 			}
 			e.unchanged(func() { e.wantReplace(held, guard.ReplaceStale) })
 		}},
+		{"as released it gets no result of an owner from before", func(e *env) {
+			dead := e.dies()
+			held := e.held()
+			rec := e.recover()
+			e.resolveBy(guard.ResolveRequest{Fence: rec.Fence, Resolver: newOwner(), As: guard.StatusReleased, Live: true, Lease: longLease})
+			for _, late := range []guard.Record{dead, held, rec} {
+				e.unchanged(func() { e.wantReplace(late, guard.ReplaceStale) })
+			}
+		}},
+		{"a repeat that settles it as something else is refused", func(e *env) {
+			req := settlement(e.held(), guard.StatusReleased)
+			e.resolveBy(req)
+			e.unchanged(func() {
+				req.As, req.Encoding, req.Result = guard.StatusCompleted, encoding, []byte(receipt)
+				if e.resolveBy(req).Resolved {
+					e.Error("resolved, though nothing was stored")
+				}
+			})
+		}},
 		{"as released it is held by nobody", func(e *env) {
 			dead := e.dies()
 			held := e.held()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"testing"
 )
 
 // freePort returns a port of 127.0.0.1 that nobody listens on.
@@ -29,6 +30,17 @@ func freePort() (int, error) {
 		return 0, err
 	}
 	return l.Addr().(*net.TCPAddr).Port, server.Close()
+}
+
+// FreePort is a port of 127.0.0.1 for a server that needs another one, such as the
+// bus of a cluster. Nobody else is given it for the next minute.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	port, err := freePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return port
 }
 
 func listen() (net.Listener, error) {
