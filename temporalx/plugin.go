@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/onceguard/onceguard/guard"
 )
@@ -24,8 +26,11 @@ import (
 //
 // When a worker starts it fails if a rule is for no activity that is registered, such
 // as one whose name is misspelt: its activity would run unguarded. So it does if the type of
-// [KeyFrom] or [RecoverWith] is not that of the activity. It is safe for use by several
-// workers.
+// [KeyFrom] or [RecoverWith] is not that of the activity. A worker that registers no
+// activities, or a dynamic one, has no rule without an activity. A local activity that is not registered
+// is not seen: register it where a rule is for it.
+//
+// It is safe for use by several workers.
 type Plugin struct {
 	worker.PluginBase
 	interceptor *Interceptor
@@ -115,11 +120,8 @@ func (p *Plugin) StopWorker(
 
 func (p *Plugin) check(instance string) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen := p.registered[instance]
-	if seen == nil {
-		return nil
-	}
+	seen := p.registered[instance].clone()
+	p.mu.Unlock()
 	unmatched, misfits := seen.check(p.rules, p.exclude)
 	if unmatched != nil && p.onUnmatched != nil {
 		p.onUnmatched(fmt.Errorf("onceguard: %w", unmatched))
@@ -129,6 +131,14 @@ func (p *Plugin) check(instance string) error {
 		return fmt.Errorf("onceguard: the rules do not fit the activities of this worker: %w", err)
 	}
 	return nil
+}
+
+// clone is for reading without the lock. Of nil it is one without registrations.
+func (r *registrations) clone() registrations {
+	if r == nil {
+		return registrations{}
+	}
+	return registrations{types: maps.Clone(r.types), dynamic: r.dynamic}
 }
 
 // add notes a registration, under the name or names that the SDK gives it.
@@ -145,9 +155,18 @@ func (r *registrations) add(a any, options activity.RegisterOptions) {
 	default:
 		v := reflect.ValueOf(a)
 		for i := range v.NumMethod() {
-			r.types[options.Name+t.Method(i).Name] = v.Method(i).Type()
+			if method := v.Method(i).Type(); isActivity(method) || !options.SkipInvalidStructFunctions {
+				r.types[options.Name+t.Method(i).Name] = method
+			}
 		}
 	}
+}
+
+// isActivity reports whether the SDK takes a method for an activity.
+func isActivity(method reflect.Type) bool {
+	n := method.NumOut()
+	return (n == 1 || n == 2) && method.Out(n-1).Implements(reflect.TypeFor[error]()) &&
+		(method.NumIn() == 0 || !method.In(0).Implements(reflect.TypeFor[workflow.Context]()))
 }
 
 // functionName is what the SDK calls a function: its last name.
@@ -157,7 +176,7 @@ func functionName(f any) string {
 }
 
 // check returns the rules that are for no activity, and those that do not fit one.
-func (r *registrations) check(rules []Rule, exclude []string) (unmatched, misfits error) {
+func (r registrations) check(rules []Rule, exclude []string) (unmatched, misfits error) {
 	names := make([]string, 0, len(r.types))
 	for name := range r.types {
 		names = append(names, name)
@@ -174,8 +193,8 @@ func (r *registrations) check(rules []Rule, exclude []string) (unmatched, misfit
 			misfits = errors.Join(misfits, fmt.Errorf("rule %d: activity %q: %w", i, name, err))
 		}
 	}
-	if r.dynamic {
-		return nil, misfits // any type may come
+	if r.dynamic || len(names) == 0 {
+		return nil, misfits // any type may come, or none
 	}
 	for i := range rules {
 		if !taken[i] {

@@ -41,8 +41,11 @@ func (r recoverWith[T]) check() error {
 
 func (r recoverWith[T]) fits(result reflect.Type) error {
 	found := reflect.TypeFor[T]()
-	if result == nil || found.Kind() == reflect.Interface || found.AssignableTo(result) {
+	switch {
+	case found.Kind() == reflect.Interface, result != nil && found.AssignableTo(result):
 		return nil
+	case result == nil:
+		return fmt.Errorf("RecoverWith finds results of %s, and it returns only an error: T is any then", found)
 	}
 	return fmt.Errorf("RecoverWith finds results of %s, and it returns %s", found, result)
 }
