@@ -176,12 +176,13 @@ func TestRecovery_TheOwnersWordCountsWhileAnotherOnlyAsks(t *testing.T) {
 		return guard.Release
 	})
 	for name, c := range map[string]struct {
-		err  error
-		want guard.Status
+		err   error
+		want  guard.Status
+		asker guard.Outcome // of the call that asks
 	}{
-		"a result":   {nil, guard.StatusCompleted},
-		"a refusal":  {errDeclined, guard.StatusFailed},
-		"no success": {errStoreDown, guard.StatusReleased},
+		"a result":   {nil, guard.StatusCompleted, guard.OutcomeReplayed},
+		"a refusal":  {errDeclined, guard.StatusFailed, guard.OutcomeReplayed},
+		"no success": {errStoreDown, guard.StatusReleased, guard.OutcomeRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,7 +197,12 @@ func TestRecovery_TheOwnersWordCountsWhileAnotherOnlyAsks(t *testing.T) {
 				var all sync.WaitGroup
 				got, err := op.DoResult(t.Context(), "k", func(context.Context) (int, error) {
 					time.Sleep(guard.DefaultLease)
-					all.Go(func() { _, _ = op.Do(t.Context(), "k", new(counter).act) })
+					all.Go(func() {
+						got, err := op.DoResult(t.Context(), "k", new(counter).act)
+						if got.How != c.asker || c.err == nil && (got.Value != 7 || err != nil) || c.err != nil && err == nil {
+							t.Errorf("who asked got %+v, %v, want %s", got, err, c.asker)
+						}
+					})
 					<-asked
 					store.set(nil, guard.PhaseRenew)
 					return 7, c.err
@@ -255,7 +261,9 @@ func TestHold_ThatIsRepeatedLateUndoesNothing(t *testing.T) {
 	}
 }
 
-func TestHold_IsToldOnce(t *testing.T) {
+// TestHold_IsToldRatherTwiceThanNever: that it was held already may be by a try whose
+// reply was lost.
+func TestHold_IsToldRatherTwiceThanNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		op, rec := newOp[int](t, store, atMostOnce()...)
@@ -265,7 +273,7 @@ func TestHold_IsToldOnce(t *testing.T) {
 			_, _ = op.Do(t.Context(), "k", new(counter).act)
 			return 0, errAmbiguous
 		})
-		rec.wantReason(t, guard.EventHeld, guard.ReasonAbandoned)
+		rec.wantReason(t, guard.EventHeld, guard.ReasonAbandoned, guard.ReasonDispatched)
 	})
 }
 

@@ -33,6 +33,7 @@ type call struct {
 	kept       bool     // the key stays reserved for a later completion
 	off        bool     // the kill switch
 	recovered  bool     // the hook found the result
+	refused    bool     // a hold was refused: somebody else has settled the key
 	recovering bool     // the key was taken over and nobody knows yet what its last owner did
 	around     *running // the action that this call is part of
 }

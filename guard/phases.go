@@ -107,7 +107,12 @@ func (c *call) keepHeld(ctx context.Context, reason string) error {
 		return err
 	}
 	phase.end(PhaseEnd{Result: string(reply.Status), Record: &c.own})
-	if reply.Status == HoldHeld || reply.Status == HoldRestored {
+	switch reply.Status {
+	case HoldRefused:
+		c.refused = true
+	case HoldHeld, HoldRestored, HoldAgain:
+		// Again may be this call's own hold, whose reply was lost: told twice is better
+		// than never.
 		c.obs.event(ctx, Event{Kind: EventHeld, Reason: reason, Record: &c.own})
 	}
 	return nil

@@ -153,7 +153,37 @@ func (c *call) cannotTell(ctx context.Context, cause error) (Outcome, error) {
 	if ended(ctx) != nil {
 		return OutcomeCanceled, canceledError(ctx, c.op.name)
 	}
-	return c.unknownOutcome(ctx, c.own, c.op.settle, cause)
+	return OutcomeUnknown, outcomeUnknown(c.op.name, c.own, c.op.settle, cause)
+}
+
+// notRecovered ends a call whose hook came to nothing, for a caller who may leave
+// meanwhile: nothing has run, so its deadline counts. If somebody has settled the key
+// while the hook was asked, that is the answer.
+func (c *call) notRecovered(ctx context.Context, held *heldLease, outcome Outcome, err error) (Outcome, error) {
+	finished := c.finishBehind(ctx, held, err)
+	if outcome != OutcomeUnknown {
+		return outcome, err
+	}
+	if finished && c.refused {
+		if loaded, failed := c.load(ctx); failed == nil {
+			return c.settledMeanwhile(ctx, loaded, outcome, err)
+		}
+	}
+	c.obs.event(ctx, Event{Kind: EventUnknown, Record: &c.own})
+	return outcome, err
+}
+
+func (c *call) settledMeanwhile(ctx context.Context, loaded LoadReply, outcome Outcome, err error) (Outcome, error) {
+	reply := ReserveReply{Record: loaded.Record, Left: loaded.Left}
+	switch rec := loaded.Record; {
+	case loaded.Found && rec.settled() && loaded.Left > 0:
+		outcome, _, err = c.judge(ctx, &reply)
+		return outcome, err
+	case !loaded.Found, rec.Status == StatusReleased, rec.Status == StatusPending:
+		return OutcomeRefused, inProgress(c.op.name, rec, loaded.Left) // to be asked for again
+	default:
+		return c.unknownOutcome(ctx, rec, c.op.settle, nil)
+	}
 }
 
 // askHook runs the hook beside this goroutine, so that one that hangs, panics or exits

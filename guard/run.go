@@ -19,7 +19,7 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 	}
 	defer func() {
 		if c.recovering {
-			c.finishBehind(ctx, held, err) // nothing has run: the caller's deadline counts
+			outcome, err = c.notRecovered(ctx, held, outcome, err)
 			return
 		}
 		c.finish(ctx, held, err)
@@ -49,8 +49,9 @@ func (c *call) finish(ctx context.Context, held *heldLease, actionErr error) {
 	c.settle(ctx, held, actionErr)
 }
 
-// finishBehind is finish for a caller who may leave meanwhile.
-func (c *call) finishBehind(ctx context.Context, held *heldLease, actionErr error) {
+// finishBehind is finish for a caller who may leave meanwhile. It says whether it has
+// finished.
+func (c *call) finishBehind(ctx context.Context, held *heldLease, actionErr error) bool {
 	finished := make(chan struct{})
 	c.op.guard.calls.more()
 	go func() {
@@ -60,7 +61,9 @@ func (c *call) finishBehind(ctx context.Context, held *heldLease, actionErr erro
 	}()
 	select {
 	case <-finished:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 
