@@ -133,22 +133,19 @@ func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.E
 	}
 	set, isSet, err := fromHeader(interceptor.Header(ctx))
 	switch {
-	case err != nil:
-		return nil, toTemporal(err)
-	case isSet && set.Key == "":
-		return nil, toTemporal(fmt.Errorf("onceguard: activity %q: %w: the workflow has set an empty one", info.ActivityType.Name, guard.ErrInvalidKey))
-	case isSet:
-		ctx = context.WithValue(ctx, activityKey{}, set.Key)
-	}
-	if op == nil {
+	case op == nil && isSet:
+		return a.Next.ExecuteActivity(context.WithValue(ctx, activityKey{}, keyOrError{set.Key, err}), in)
+	case op == nil:
 		return a.Next.ExecuteActivity(ctx, in)
+	case err != nil:
+		return nil, toTemporal(fmt.Errorf("onceguard: activity %q: %w", op.name, err))
 	}
 	data := a.worker.payloads.bind(ctx)
 	key, options, err := op.plan(info, in.Args, set.Key, data)
 	if err != nil {
 		return nil, toTemporal(err)
 	}
-	return a.once(context.WithValue(ctx, activityKey{}, key), op, key, in, data, options)
+	return a.once(context.WithValue(ctx, activityKey{}, keyOrError{key: key}), op, key, in, data, options)
 }
 
 // once is the guarded call. What the activity returned, value and error, goes

@@ -2,7 +2,6 @@ package temporalx
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"go.temporal.io/api/common/v1"
@@ -51,26 +50,23 @@ func WithInheritedKey(ctx workflow.Context, key string) workflow.Context {
 	return workflow.WithValue(ctx, setKeyKey{}, setKey{Key: key, Inherit: true})
 }
 
-// keyOf is the key that was set in a workflow's context.
-func keyOf(ctx workflow.Context) (setKey, bool) {
-	set, ok := ctx.Value(setKeyKey{}).(setKey)
-	return set, ok
-}
-
 // payload is the header's, in the form of the SDK's default converter, whatever the
 // client has.
 func (set setKey) payload() (*common.Payload, error) {
 	return converter.GetDefaultDataConverter().ToPayload(set)
 }
 
-// fromHeader reads the key of a header, if there is one.
+// fromHeader reads the key of a header, if there is one: it may be wrong.
 func fromHeader(fields map[string]*common.Payload) (set setKey, ok bool, err error) {
 	payload := fields[HeaderKey]
 	if payload == nil {
 		return set, false, nil
 	}
-	if err := converter.GetDefaultDataConverter().FromPayload(payload, &set); err != nil {
-		return set, false, fmt.Errorf("onceguard: %w: the header %q cannot be read: %w", guard.ErrInvalidKey, HeaderKey, err)
+	switch err := converter.GetDefaultDataConverter().FromPayload(payload, &set); {
+	case err != nil:
+		return setKey{}, true, fmt.Errorf("%w: the header %q cannot be read: %w", guard.ErrInvalidKey, HeaderKey, err)
+	case set.Key == "":
+		return set, true, fmt.Errorf("%w: the workflow has set an empty one", guard.ErrInvalidKey)
 	}
 	return set, true, nil
 }
@@ -85,6 +81,7 @@ func (w *Interceptor) InterceptWorkflow(
 
 type workflowInbound struct {
 	interceptor.WorkflowInboundInterceptorBase
+	inherited *setKey
 }
 
 func (w *workflowInbound) Init(outbound interceptor.WorkflowOutboundInterceptor) error {
@@ -93,24 +90,49 @@ func (w *workflowInbound) Init(outbound interceptor.WorkflowOutboundInterceptor)
 	})
 }
 
-// ExecuteWorkflow takes over an inherited key.
+// ExecuteWorkflow takes over an inherited key. One that is wrong is for the activities
+// to report.
 func (w *workflowInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	set, ok, err := fromHeader(interceptor.WorkflowHeader(ctx))
-	if err != nil {
-		return nil, toTemporal(err)
+	if ok && (set.Inherit || err != nil) {
+		set.Inherit = true
+		w.inherited = &set
 	}
-	if ok && set.Inherit {
-		ctx = workflow.WithValue(ctx, setKeyKey{}, set)
+	return w.Next.ExecuteWorkflow(w.inherit(ctx), in)
+}
+
+// ExecuteUpdate takes it over into the handlers of updates, whose context is not that of
+// the workflow.
+func (w *workflowInbound) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {
+	return w.Next.ExecuteUpdate(w.inherit(ctx), in)
+}
+
+func (w *workflowInbound) inherit(ctx workflow.Context) workflow.Context {
+	if w.inherited == nil {
+		return ctx
 	}
-	return w.Next.ExecuteWorkflow(ctx, in)
+	return workflow.WithValue(ctx, setKeyKey{}, *w.inherited)
 }
 
 type workflowOutbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 }
 
-// send puts the key into the header of what is executed.
-func (set setKey) send(ctx workflow.Context) error {
+// receiver is what a key is sent to.
+type receiver bool
+
+const (
+	forActivity receiver = false
+	forRun      receiver = true // of a workflow: only a key that it inherits
+)
+
+// send puts the key of a context into the header of what is executed with it, which the
+// SDK has made anew for that.
+func send(ctx workflow.Context, to receiver) error {
+	set, ok := ctx.Value(setKeyKey{}).(setKey)
+	if !ok || to == forRun && !set.Inherit {
+		return nil
+	}
 	payload, err := set.payload()
 	if err != nil {
 		return err
@@ -120,19 +142,15 @@ func (set setKey) send(ctx workflow.Context) error {
 }
 
 func (w *workflowOutbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
-	if set, ok := keyOf(ctx); ok {
-		if err := set.send(ctx); err != nil {
-			return failed(ctx, err)
-		}
+	if err := send(ctx, forActivity); err != nil {
+		return failed(ctx, err)
 	}
 	return w.Next.ExecuteActivity(ctx, activityType, args...)
 }
 
 func (w *workflowOutbound) ExecuteLocalActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
-	if set, ok := keyOf(ctx); ok {
-		if err := set.send(ctx); err != nil {
-			return failed(ctx, err)
-		}
+	if err := send(ctx, forActivity); err != nil {
+		return failed(ctx, err)
 	}
 	return w.Next.ExecuteLocalActivity(ctx, activityType, args...)
 }
@@ -140,43 +158,26 @@ func (w *workflowOutbound) ExecuteLocalActivity(ctx workflow.Context, activityTy
 func (w *workflowOutbound) ExecuteChildWorkflow(
 	ctx workflow.Context, workflowType string, args ...any,
 ) workflow.ChildWorkflowFuture {
-	if set, ok := keyOf(ctx); ok && set.Inherit {
-		// An error of a plain struct of two fields cannot be, and a child future of
-		// one cannot be made: without the header the child's own keys count.
-		_ = set.send(ctx)
-	}
+	// An error of a plain struct of two fields cannot be, and a child future of
+	// one cannot be made: without the header the child's own keys count.
+	_ = send(ctx, forRun)
 	return w.Next.ExecuteChildWorkflow(ctx, workflowType, args...)
 }
 
 func (w *workflowOutbound) NewContinueAsNewError(ctx workflow.Context, wfn any, args ...any) error {
-	return inherit(ctx, w.Next.NewContinueAsNewError(ctx, wfn, args...))
+	if err := send(ctx, forRun); err != nil {
+		return err
+	}
+	return w.Next.NewContinueAsNewError(ctx, wfn, args...)
 }
 
 func (w *workflowOutbound) NewContinueAsNewErrorWithOptions(
 	ctx workflow.Context, options workflow.ContinueAsNewErrorOptions, wfn any, args ...any,
 ) error {
-	return inherit(ctx, w.Next.NewContinueAsNewErrorWithOptions(ctx, options, wfn, args...))
-}
-
-// inherit puts the key into the header of the next run.
-func inherit(ctx workflow.Context, err error) error {
-	set, ok := keyOf(ctx)
-	next, isNext := errors.AsType[*workflow.ContinueAsNewError](err)
-	if !ok || !set.Inherit || !isNext {
+	if err := send(ctx, forRun); err != nil {
 		return err
 	}
-	payload, failed := set.payload()
-	if failed != nil {
-		return failed
-	}
-	if next.Header == nil {
-		next.Header = &common.Header{}
-	}
-	if next.Header.Fields == nil {
-		next.Header.Fields = map[string]*common.Payload{}
-	}
-	next.Header.Fields[HeaderKey] = payload
-	return err
+	return w.Next.NewContinueAsNewErrorWithOptions(ctx, options, wfn, args...)
 }
 
 // failed is a future that has failed.
@@ -188,14 +189,23 @@ func failed(ctx workflow.Context, err error) workflow.Future {
 
 type activityKey struct{}
 
+// keyOrError is the key of an activity in its context.
+type keyOrError struct {
+	key string
+	err error
+}
+
 // Key returns the key of the activity whose context this is, to pass to a provider
 // as its idempotency key, or to guard one call inside a larger activity by a
 // guard.Operation of its own. For an activity that is guarded it is the guard's key; for
 // another it is the one that the workflow has set, or else that of [DefaultKey].
 // Its errors match guard.ErrInvalidKey.
 func Key(ctx context.Context) (string, error) {
-	if key, ok := ctx.Value(activityKey{}).(string); ok {
-		return key, nil
+	if found, ok := ctx.Value(activityKey{}).(keyOrError); ok {
+		if found.err != nil {
+			return "", fmt.Errorf("onceguard: %w", found.err)
+		}
+		return found.key, nil
 	}
 	if !activity.IsActivity(ctx) {
 		return "", fmt.Errorf("onceguard: %w: this is not the context of an activity", guard.ErrInvalidKey)
