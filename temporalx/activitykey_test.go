@@ -112,7 +112,7 @@ func TestKey_GuardsOneCallInsideALargerActivity(t *testing.T) {
 
 // failsOnce is a workflow that fails after its charge in its first run.
 func failsOnce(ctx workflow.Context, o Order, differs bool) (receipt Receipt, err error) {
-	ctx = withOptions(ctx)
+	ctx = withID(withOptions(ctx), "charge")
 	attempt := workflow.GetInfo(ctx).Attempt
 	if differs {
 		o.Amount = int64(attempt)
@@ -146,4 +146,15 @@ func TestWorkflowKey_WithOtherArgumentsUnderOneIDIsAMismatch(t *testing.T) {
 			done.want(t, 1)
 		})
 	}
+}
+
+func TestWorkflowKey_NeedsAnActivityIDThatIsNotTheNumberOfAnEvent(t *testing.T) {
+	t.Parallel()
+	var done effects
+	b := chargeBench(t, setup{rules: []temporalx.Rule{{Activity: "Charge", Key: temporalx.WorkflowKey()}}}, &done, chargeOnce, setsKey)
+	wantError(t, b.run(chargeOnce, Order{ID: "o-1"}), temporalx.TypeInvalidKey, true)
+	done.want(t, 0)
+	get[Receipt](t, b.run(setsKey, keyedCharge{Unset: true, Local: true})) // its id is a count
+	get[Receipt](t, b.run(setsKey, keyedCharge{Key: "set"}))               // in place of the rule's
+	done.want(t, 2)
 }

@@ -1,9 +1,9 @@
 // Package temporalx makes Temporal activities run once per key.
 //
-// One interceptor on the worker guards every activity, or those that rules
-// name. Nothing changes in the activities:
+// A plugin of the worker guards every activity, or those that rules name. Nothing
+// changes in the activities:
 //
-//	guarded, err := temporalx.New(g, temporalx.Options{
+//	plugin, err := temporalx.NewPlugin(g, temporalx.Options{
 //		DataConverter: dataConverter, // the client's; converter.GetDefaultDataConverter() if it has none
 //		Rules: []temporalx.Rule{{
 //			Activity: "ChargeCard",
@@ -11,19 +11,34 @@
 //			Options:  []guard.OperationOption{guard.OnStorageError(guard.FailClosed)},
 //		}},
 //	})
-//	w := worker.New(client, "payments", worker.Options{
-//		Interceptors: []interceptor.WorkerInterceptor{guarded},
-//	})
+//	w := worker.New(client, "payments", worker.Options{Plugins: []worker.Plugin{plugin}})
+//
+// The plugin fails the start of a worker that has no activity for a rule, or one of other
+// types than the rule's key or recovery hook. [New] makes the bare interceptor, for
+// worker.Options.Interceptors and the SDK's test environments, which knows neither. Use one
+// of the two.
 //
 // Temporal runs an activity at least once: an attempt whose worker died after
 // the charge, or that outlived its start-to-close timeout and is still running,
 // is followed by another one. With the interceptor the later attempt finds the
 // key reserved and waits for the earlier one, or finds its result and returns it.
 //
-// # Which key
+// # Rules
+//
+// A [Rule] names an activity type, or a prefix of types, or is asked by a function. The first that is
+// for a type counts, so put the narrower one first. Types in Options.Exclude and types without
+// a rule are left alone; without rules all are guarded.
 //
 // The name of the guard's operation is the activity type, so an activity that is
-// renamed starts with no results. The key is the rule's.
+// renamed starts with no results, unless Rule.Operation has the old name. At most
+// Options.MaxOperations types become operations by rules for many; one more is an error
+// for that activity, and never a reason to run unguarded. A Rule.Operation for many types
+// is one operation for them all.
+//
+// # Which key
+//
+// The key is the one that the workflow has set, or else the rule's. What survives a retry, a
+// reset, or a new run is a table in docs/temporal.md.
 //
 // [DefaultKey] is made of namespace, workflow id, run id, activity id, activity type
 // and the time of the scheduling. It is the same in all attempts of one activity
@@ -40,6 +55,14 @@
 // release adds to an argument must be left out when it is empty (omitzero), and
 // fields that JSON does not show are not compared. Arguments
 // that differ on every call, such as a time stamp, do not fit a business key.
+//
+// [WorkflowKey] is of the workflow id and the activity's own id, over all runs.
+//
+// [WithKey] in a workflow sets the key of the activities it executes, and
+// [WithInheritedKey] that of its child workflows and next runs too; the arguments
+// are compared as with a business key. The worker of the workflow needs the plugin as well. In
+// an activity, [Key] has the key, for the provider or for a guard.Operation around one call
+// of many.
 //
 // A local activity is guarded with the same keys. Its id is only a count within the
 // run, and what a failed workflow task has run is not in the history, so that the
@@ -171,12 +194,13 @@
 //     store, and nothing for Temporal: the activity runs again, unless the rule has
 //     guard.AtMostOnce or a hook.
 //   - A dynamic activity with KeyFrom needs a data converter that passes RawValues.
-//   - Without rules an operation, and its metric series, is made at the first call of
-//     its activity type: a first error can then be missed by increase(). With rules it
-//     is made by New.
-//   - A rule that names no registered activity is not noticed.
+//   - Without a rule that names its activity or its operation, an operation, and its metric
+//     series, is made at the first call of the activity type: a first error can then be missed
+//     by increase(). With such a rule it is made by New.
 //   - A dynamic activity is guarded as the type that it is called by. Each type is an
-//     operation with metric series of its own, so do not make up types by the thousand.
+//     operation with metric series of its own, up to Options.MaxOperations: give a rule for
+//     many an Operation.
+//   - A local activity that is not registered is not seen by the plugin.
 //
 // In the SDK's test environments every workflow has the same id and activities are counted
 // from one: give each environment a store of its own.

@@ -79,13 +79,16 @@ func (executionKey) key(call activityCall) (string, error) {
 //	namespace/workflow id/activity id/activity type
 //
 // It survives a retry of the workflow, a reset, and a new run of the same workflow id
-// by a schedule or by continue-as-new, so it fits workflows whose id names the effect and
-// that call each activity the same number of times in the same order in every run. The
-// activity id that the SDK makes is a count: give the activity one of its own where that may
-// vary. Since it can, the arguments are compared as those of a business key are: another call
-// under the same id is a mismatch, not a replay. A workflow that recurs, to have its
-// effects again each time, must not have it. A local activity counts on its own, and a standalone
-// activity has no workflow: an error.
+// by cron or by continue-as-new, so it fits workflows whose id names the effect. A
+// workflow that recurs, to have its effects again each time, must not have it.
+//
+// The activity needs an id of its own, ActivityOptions.ActivityID, the same in every run.
+// The one that the SDK makes is the number of an event, which is another one after a
+// reset, a signal, or a worker that died: an activity whose id is a number fails, and is not
+// retried. The id of a local activity is a count of those before it. So that a call under an id that
+// another one had is no replay, the arguments are compared as those of a business key are. A
+// standalone activity has no workflow: an error. So is any in the SDK's
+// TestActivityEnvironment, which numbers them.
 func WorkflowKey() KeyFunc { return workflowKey{} }
 
 type workflowKey struct{}
@@ -100,6 +103,10 @@ func (workflowKey) key(call activityCall) (string, error) {
 	info := call.info
 	if info.WorkflowExecution.ID == "" {
 		return "", fmt.Errorf("%w: the activity belongs to no workflow: give it a rule with another key", guard.ErrInvalidKey)
+	}
+	if !info.IsLocalActivity && strings.Trim(info.ActivityID, "0123456789") == "" {
+		return "", fmt.Errorf("%w: the activity id %q is one that the SDK has made, and that may be another one in the next run: "+
+			"set ActivityOptions.ActivityID, to a name", guard.ErrInvalidKey, info.ActivityID)
 	}
 	parts := []string{info.Namespace, info.WorkflowExecution.ID, info.ActivityID, info.ActivityType.Name}
 	if info.IsLocalActivity {

@@ -289,3 +289,30 @@ func TestPlan_ComparesArgumentsOfBusinessKeysAndLocalActivities(t *testing.T) {
 		})
 	}
 }
+
+func TestWorkflowKey_IsOfTheWorkflowAndNotOfItsRun(t *testing.T) {
+	t.Parallel()
+	info := activity.Info{
+		Namespace: "shop", WorkflowExecution: workflow.Execution{ID: "order/4711", RunID: "r-1"},
+		ActivityID: "the charge", ActivityType: activity.Type{Name: "Charge"},
+	}
+	local, standalone, numbered := info, info, info
+	local.IsLocalActivity, local.ActivityID = true, "1"
+	standalone.WorkflowExecution, standalone.ActivityRunID = workflow.Execution{}, "r-1"
+	numbered.ActivityID = "17"
+	for name, tt := range map[string]struct {
+		info activity.Info
+		want string // "": an error
+	}{
+		"an activity's": {info, "shop/order%2F4711/the%20charge/Charge"}, "local": {local, "shop/order%2F4711/1/Charge/local"},
+		"standalone": {standalone, ""}, "numbered": {numbered, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key, err := WorkflowKey().key(activityCall{info: tt.info})
+			if key != tt.want || (tt.want == "") != errors.Is(err, guard.ErrInvalidKey) {
+				t.Errorf("%q, error %v, want %q", key, err, tt.want)
+			}
+		})
+	}
+}

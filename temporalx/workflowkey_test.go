@@ -28,6 +28,13 @@ func withOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
+// withID names the activities that are executed with the context.
+func withID(ctx workflow.Context, id string) workflow.Context {
+	options := workflow.GetActivityOptions(ctx)
+	options.ActivityID = id
+	return workflow.WithActivityOptions(ctx, options)
+}
+
 // keyedCharge is what setsKey charges.
 type keyedCharge struct {
 	Key   string
