@@ -128,10 +128,11 @@ func newBooking(rdb *redis.Client, ledger Ledger, lease time.Duration) (*guard.O
 }
 
 // meaning is the failure policy: what the database has refused has not happened, nor what was
-// not sent to it. Of a connection that broke nobody knows.
+// not sent to it. Of a connection that broke nobody knows, nor of a server that does not say in
+// English how bad it is: PostgreSQL does so since 9.6, whatever its language.
 func meaning(err error, _ bool) guard.Disposition {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if ok && refused.Severity == "ERROR" || errors.Is(err, ErrFenceTooOld) || pgconn.SafeToRetry(err) {
+	if ok && refused.SeverityUnlocalized == "ERROR" || errors.Is(err, ErrFenceTooOld) || pgconn.SafeToRetry(err) {
 		return guard.Release
 	}
 	return guard.Undecided

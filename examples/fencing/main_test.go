@@ -169,8 +169,10 @@ func TestMeaning_TellsDefiniteErrorsFromOthers(t *testing.T) {
 		want guard.Disposition
 	}{
 		{ErrFenceTooOld, guard.Release},
-		{&pgconn.PgError{Severity: "ERROR", Code: "23514"}, guard.Release},
-		{&pgconn.PgError{Severity: "FATAL", Code: "57P01"}, guard.Undecided},
+		{&pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "23514"}, guard.Release},
+		{&pgconn.PgError{Severity: "FEHLER", SeverityUnlocalized: "ERROR", Code: "23514"}, guard.Release},
+		{&pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"}, guard.Undecided},
+		{&pgconn.PgError{Severity: "ERROR", Code: "23514"}, guard.Undecided},
 		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, guard.Undecided},
 		{context.DeadlineExceeded, guard.Undecided},
 	} {
@@ -199,6 +201,7 @@ type program struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	output *syncBuffer
+	gone   <-chan struct{}
 }
 
 const limit = 60 * time.Second
@@ -211,16 +214,16 @@ func startProgram(t *testing.T, args ...string) *program {
 	}
 	p := &program{cmd: exec.CommandContext(t.Context(), self, args...), output: &syncBuffer{}}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = p.output, p.output, dieWithParent(nil)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	if p.gone, err = start(p.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
+		<-p.gone
 	})
 	return p
 }
@@ -246,7 +249,7 @@ func (p *program) end(t *testing.T, code int, pattern string) {
 	t.Helper()
 	timer := time.AfterFunc(limit, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
-	_ = p.cmd.Wait()
+	<-p.gone
 	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}

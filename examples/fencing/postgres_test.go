@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -125,23 +124,13 @@ func serverUser(dir string) (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
 
-// runServer runs the server until the test ends. The kernel kills it with the thread that started it, where it does that
-// at all, so that thread is the server's until it ends.
+// runServer runs the server until the test ends.
 func runServer(t *testing.T, server *exec.Cmd) (output *bytes.Buffer, gone <-chan struct{}) {
 	t.Helper()
 	output = &bytes.Buffer{}
 	server.Stdout, server.Stderr, server.WaitDelay = output, output, time.Second
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		err := server.Start()
-		started <- err
-		if err == nil {
-			_ = server.Wait()
-			close(ended)
-		}
-	}()
-	if err := <-started; err != nil {
+	ended, err := start(server)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -16,19 +16,19 @@ import (
 // network is what lies between the callers and a provider of their own. It has a
 // request in full before it passes it on: the caller may be dead by then.
 type network struct {
-	ledger   *provider.Ledger
-	provider http.Handler
-	server   *httptest.Server
-	open     sync.WaitGroup
+	ledger *provider.Ledger
+	server *httptest.Server
+	open   sync.WaitGroup
 
+	// work is the time that the provider takes, before it books a charge and again after it.
+	work func(*http.Request)
 	// request and reply return when the one or the other is to arrive, and false when it never
 	// does.
 	request, reply func(*http.Request) bool
 }
 
-func newNetwork(options provider.Options, request, reply func(*http.Request) bool) *network {
-	n := &network{ledger: provider.NewLedger(), request: request, reply: reply}
-	n.provider = provider.Handler(n.ledger, options)
+func newNetwork(work func(*http.Request), request, reply func(*http.Request) bool) *network {
+	n := &network{ledger: provider.NewLedger(), work: work, request: request, reply: reply}
 	n.server = httptest.NewServer(n)
 	return n
 }
@@ -42,7 +42,10 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	reply := httptest.NewRecorder()
-	n.provider.ServeHTTP(reply, r)
+	provider.Handler(n.ledger, provider.Options{
+		Before: func(provider.Order) { n.work(r) },
+		Booked: func(provider.Receipt) { n.work(r) },
+	}).ServeHTTP(reply, r)
 	if !n.reply(r) {
 		panic(http.ErrAbortHandler)
 	}

@@ -3,13 +3,24 @@
 package torture
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
+
+// points are where an owner may meet its fault; those that are met less easily come twice.
+func (s setup) points() []point {
+	points := []point{atAnyTime, atAnyTime, inAction, inRequest, inReply, inCodec}
+	if s == withHook {
+		points = append(points, beforeAsk, afterAsk, beforeAsk, afterAsk)
+	}
+	return points
+}
+
+func asks(at point) bool { return at == beforeAsk || at == afterAsk }
 
 // owner is a call in a process of its own, and its fault.
 type owner struct {
@@ -25,16 +36,17 @@ type owner struct {
 }
 
 func (r *round) newOwner(i int) *owner {
-	points := []point{"", "", inAction, inRequest, inReply, inCodec}
-	if i > 0 && r.Setup == withHook {
-		points = append(points, beforeAsk, afterAsk, beforeAsk, afterAsk) // somebody must have been there before
+	name := fmt.Sprintf("owner %d", i)
+	d := r.dice(name)
+	points := r.Setup.points()
+	if i == 0 {
+		points = slices.DeleteFunc(points, asks) // somebody must have been there before
 	}
 	o := &owner{
-		round: r, process: r.config, fate: []fate{killed, stopped}[r.oneOf(2)],
-		after: r.upTo(2), start: r.upTo(4), pause: r.Lease + r.upTo(3), late: r.upTo(4), lost: r.oneOf(4) == 0,
+		round: r, process: r.config, fate: []fate{killed, stopped}[d.oneOf(2)],
+		after: d.upTo(2), start: d.upTo(4), pause: r.Lease + d.upTo(3), late: d.upTo(4), lost: d.oneOf(4) == 0,
 	}
-	o.process.Name = fmt.Sprintf("owner %d", i)
-	o.process.Halt = points[r.oneOf(len(points))]
+	o.process.Name, o.process.Halt = name, points[d.oneOf(len(points))]
 	if o.process.Halt == inRequest || o.process.Halt == inReply {
 		o.gate = newGate()
 		r.mu.Lock()
@@ -88,10 +100,10 @@ func (o *owner) live(over func()) error {
 
 // strike is the fault.
 func (o *owner) strike(p *child) error {
-	where := cmp.Or(string(o.process.Halt), "any time")
+	where := o.process.Halt.String()
 	o.say("%s is %s at %s", o.process.Name, o.fate, where)
 	o.sum.add(string(o.fate), 1)
-	o.sum.add(fmt.Sprintf("%s at: %s", o.fate, where), 1)
+	o.sum.add(faultAt(o.fate, o.process.Halt), 1)
 	if o.fate == killed {
 		p.kill()
 		return nil
@@ -112,7 +124,7 @@ func (o *owner) reach(p *child) (bool, error) {
 	switch {
 	case o.gate != nil:
 		reached = o.gate.reached
-	case o.process.Halt == "":
+	case o.process.Halt == atAnyTime:
 		due := make(chan struct{})
 		time.AfterFunc(o.after, func() { close(due) })
 		reached = due

@@ -3,6 +3,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -29,6 +30,7 @@ const (
 type point string
 
 const (
+	atAnyTime point = ""        // nowhere in particular
 	inAction  point = "action"  // the action runs and has sent nothing
 	inRequest point = "request" // the request is on its way
 	inReply   point = "reply"   // the provider has charged, the reply is on its way
@@ -36,6 +38,8 @@ const (
 	beforeAsk point = "ask"     // the recovery hook has not asked yet
 	afterAsk  point = "asked"   // the recovery hook has its answer
 )
+
+func (p point) String() string { return cmp.Or(string(p), "any time") }
 
 // config is what a payer needs to know, in this process or in a child.
 type config struct {
@@ -144,17 +148,28 @@ func (c haltingCodec) Marshal(v any) ([]byte, error) {
 	return c.Codec.Marshal(v)
 }
 
-// named tells the network whose request it is.
+// named tells the network whose request it is: the process's, or that of the one in it
+// whom the context names.
 type named struct {
 	name string
 	http.RoundTripper
 }
 
-const nameHeader = "Process"
+const nameHeader = "Actor"
+
+type nameKey struct{}
+
+func as(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, nameKey{}, name)
+}
 
 func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
+	name, ok := r.Context().Value(nameKey{}).(string)
+	if !ok {
+		name = n.name
+	}
 	r = r.Clone(r.Context())
-	r.Header.Set(nameHeader, n.name)
+	r.Header.Set(nameHeader, name)
 	return n.RoundTripper.RoundTrip(r)
 }
 

@@ -3,15 +3,12 @@
 package torture
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,9 +22,11 @@ import (
 )
 
 const (
-	fewFaults     = 12 // of a run that says nothing else
+	fewFaults     = 12  // of a run that says nothing else
+	manyFaults    = 200 // from here on each point must have been met
 	roundsAtATime = 3
 	shortLease    = 300 * time.Millisecond
+	shortest      = time.Millisecond // that a caller has
 )
 
 // The environment variables of a longer run, see `make faults`.
@@ -71,6 +70,9 @@ func playAtRandom(t *testing.T, setup setup) {
 	}
 	rounds.Wait()
 	t.Log(sum.String())
+	if missed := sum.missed(setup); wanted >= manyFaults && len(missed) > 0 {
+		t.Errorf("no owner was killed or stopped at %q", missed)
+	}
 }
 
 func number(t *testing.T, variable string, otherwise uint64) uint64 {
@@ -86,42 +88,11 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return n
 }
 
-// tally counts what happened in all rounds.
-type tally struct {
-	mu     sync.Mutex
-	counts map[string]int
-}
-
-func (y *tally) add(what string, n int) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.counts == nil {
-		y.counts = map[string]int{}
-	}
-	y.counts[what] += n
-}
-
-func (y *tally) faults() uint64 {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return uint64(y.counts[string(killed)] + y.counts[string(stopped)])
-}
-
-func (y *tally) String() string {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	var lines []string
-	for what, n := range y.counts {
-		lines = append(lines, fmt.Sprintf("%6d %s", n, what))
-	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[6:], b[6:]) })
-	return "\n" + strings.Join(lines, "\n")
-}
-
 // round is one order, some owners that meet with faults, and callers who do not give up before
 // they have the receipt.
 type round struct {
 	config
+	seed, n uint64
 	sum     *tally
 	begin   time.Time
 	network *network
@@ -129,7 +100,7 @@ type round struct {
 	here    *payer
 
 	mu       sync.Mutex
-	rng      *rand.Rand
+	thrown   map[string]*dice // by actor
 	gates    map[string]*gate // by name and point
 	said     []string
 	receipts []provider.Receipt
@@ -138,11 +109,11 @@ type round struct {
 func newRound(setup setup, seed, n uint64, redis *realtest.Proxy, sum *tally) *round {
 	return &round{
 		config: config{
-			Setup: setup, Redis: redis.Addr(), Lease: shortLease, Name: "callers",
+			Setup: setup, Redis: redis.Addr(), Lease: shortLease, Name: "this process",
 			Order: provider.Order{ID: fmt.Sprintf("%s-%d-%d", setup, seed, n), Cents: 4999},
 		},
-		sum: sum, redis: redis, begin: time.Now(), gates: map[string]*gate{},
-		rng: rand.New(rand.NewPCG(seed, n)),
+		seed: seed, n: n, sum: sum, redis: redis, begin: time.Now(),
+		thrown: map[string]*dice{}, gates: map[string]*gate{},
 	}
 }
 
@@ -158,30 +129,9 @@ func (r *round) story() string {
 	return strings.Join(r.said, "\n")
 }
 
-// upTo is a random part of so many leases.
-func (r *round) upTo(leases float64) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Duration(r.rng.Float64() * leases * float64(r.Lease))
-}
-
-// one of n, from 0 on.
-func (r *round) oneOf(n int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rng.IntN(n)
-}
-
-// takeTime is the provider at work, now and then for longer than a third of a lease.
-func (r *round) takeTime() {
-	if r.oneOf(2) == 0 {
-		<-time.After(r.upTo(1))
-	}
-}
-
 // loseAReply makes Redis do what it is asked and nobody hear of it, once.
-func (r *round) loseAReply() {
-	<-time.After(r.upTo(4))
+func (r *round) loseAReply(after time.Duration) {
+	<-time.After(after)
 	select {
 	case <-r.redis.DropReply(r.Order.ID):
 		r.say("a reply of Redis is lost")
@@ -191,10 +141,7 @@ func (r *round) loseAReply() {
 }
 
 func (r *round) run() (err error) {
-	r.network = newNetwork(provider.Options{
-		Before: func(provider.Order) { r.takeTime() },
-		Booked: func(provider.Receipt) { r.takeTime() },
-	}, r.way(inRequest), r.way(inReply))
+	r.network = newNetwork(r.takeTime, r.way(inRequest), r.way(inReply))
 	defer r.network.server.Close()
 	r.Provider = r.network.server.URL
 	if r.here, err = newPayer(r.config, func(point) {}); err != nil {
@@ -222,10 +169,12 @@ func (r *round) play() (err error) {
 	var actors sync.WaitGroup
 	failed := make(chan error, 16)
 	first := make(chan struct{}) // closed when the first owner met its fault
-	for range r.oneOf(3) {
-		actors.Go(func() { r.loseAReply() })
+	d := r.dice("the round")
+	for range d.oneOf(3) {
+		after := d.upTo(4)
+		actors.Go(func() { r.loseAReply(after) })
 	}
-	for i := range 1 + r.oneOf(3) {
+	for i := range 1 + d.oneOf(3) {
 		o, over := r.newOwner(i), func() {}
 		if i == 0 {
 			o.start, over = 0, func() { close(first) }
@@ -235,8 +184,9 @@ func (r *round) play() (err error) {
 			failed <- o.live(over)
 		})
 	}
-	for i := range 2 + r.oneOf(3) {
-		start, early := r.upTo(3), r.oneOf(4) == 0
+	for i := range 2 + d.oneOf(3) {
+		dice, start := d.throw(4, 3)
+		early := dice == 0
 		actors.Go(func() {
 			if !early {
 				<-first
@@ -251,46 +201,6 @@ func (r *round) play() (err error) {
 		err = errors.Join(err, e)
 	}
 	return err
-}
-
-// settleByHand is the operator who looks at the ledger, when nobody is at work any more, and
-// says what has happened. Then the key is as good as new.
-func (r *round) settleByHand() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := r.resolve(ctx)
-	for errors.Is(err, guard.ErrStorage) && ctx.Err() == nil { // then it may be resolved all the same
-		<-time.After(r.Lease)
-		err = r.resolve(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	server := httptest.NewServer(provider.Handler(r.network.ledger, provider.Options{}))
-	defer server.Close()
-	r.here.client.URL = server.URL
-	return r.insist("the call after the operator")
-}
-
-// resolve settles the key, if it is held.
-func (r *round) resolve(ctx context.Context) error {
-	charges := r.network.ledger.Book()[r.Order.ID]
-	for key, err := range r.here.guard.List(ctx, guard.ListQuery{States: []guard.OpenState{guard.OpenHeld}}) {
-		if err != nil {
-			return err
-		}
-		if key.Key.Name != r.Order.ID {
-			continue
-		}
-		word := guard.Resolution[provider.Receipt]{Fence: key.Record.Fence, As: guard.StatusReleased}
-		if len(charges) > 0 {
-			word.As, word.Value = guard.StatusCompleted, charges[0]
-		}
-		r.say("the operator: %s", word.As)
-		r.sum.add("resolved as "+string(word.As), 1)
-		return r.here.charge.Resolve(ctx, r.Order.ID, word)
-	}
-	return nil
 }
 
 // knownOrHeld drops the error of a call that found its key held, where nobody but an operator
@@ -334,8 +244,9 @@ func (r *round) took(who string, got report) {
 func (r *round) insist(who string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	ctx, d := as(ctx, who), r.dice(who)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) { // longer: the machine may have too much to do
-		result, err := r.payInTime(ctx)
+		result, err := r.payInTime(ctx, d)
 		r.took(who, reportOf(result, err))
 		if err == nil || r.knownOrHeld(err) == nil {
 			return err
@@ -352,13 +263,20 @@ func (r *round) insist(who string) error {
 }
 
 // payInTime makes a call, now and then with a caller who has little time.
-func (r *round) payInTime(ctx context.Context) (guard.Result[provider.Receipt], error) {
-	if r.oneOf(6) == 0 {
+func (r *round) payInTime(ctx context.Context, d *dice) (guard.Result[provider.Receipt], error) {
+	if hurry, has := d.throw(6, 2); hurry == 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Millisecond+r.upTo(2))
+		ctx, cancel = context.WithTimeout(ctx, max(has, shortest))
 		defer cancel()
 	}
 	return r.here.pay(ctx)
+}
+
+// takeTime is the provider at work, now and then for longer than a third of a lease.
+func (r *round) takeTime(req *http.Request) {
+	if slow, length := r.dice("the work for "+req.Header.Get(nameHeader)).throw(2, 1); slow == 0 {
+		<-time.After(length)
+	}
 }
 
 // way is the way of requests, or of replies. Most arrive at once, some late, some never;
@@ -376,9 +294,9 @@ func (r *round) way(at point) func(*http.Request) bool {
 			r.say("%s: arrives %v", what, arrives)
 			return arrives
 		}
-		switch r.oneOf(12) {
+		switch luck, late := r.dice(string(at)+" of "+who).throw(12, 3); luck {
 		case 0:
-			<-time.After(r.upTo(3))
+			<-time.After(late)
 			r.say("%s: arrives late", what)
 			return true
 		case 1:
