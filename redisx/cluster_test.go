@@ -106,18 +106,22 @@ func TestHold_OnACluster(t *testing.T) {
 	}
 }
 
-func TestList_OfARingWalksItsShards(t *testing.T) {
+// wrapped is a client behind a wrapper that hides what it is.
+type wrapped struct{ redis.UniversalClient }
+
+func TestList_RefusesAClientThatDoesNotSayHowManyServersItHas(t *testing.T) {
 	t.Parallel()
-	rdb := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
-		"one": realtest.Redis(t).Addr(), "two": realtest.Redis(t).Addr(),
-	}})
-	t.Cleanup(func() { _ = rdb.Close() })
-	store := newStore(t, rdb)
-	want := map[guard.Key]bool{}
-	for i := range 200 {
-		key := guard.Key{Operation: "payment.charge", Name: strconv.Itoa(i)}
-		acquire(t, store, key, guard.Owner{Token: "a"}, testLease)
-		want[key] = true
+	store := newStore(t, wrapped{realtest.SharedRedis(t).Client(t)})
+	if _, err := store.List(t.Context(), guard.ListRequest{Limit: 10}); err == nil || !strings.Contains(err.Error(), "does not say") {
+		t.Errorf("got %v", err)
 	}
-	wantKeys(t, listAll(t, store, guard.ListRequest{Limit: 30}, nil), want)
+}
+
+func TestNew_RefusesARing(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	if _, err := New(rdb, Options{}); err == nil || !strings.Contains(err.Error(), "Ring") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -14,7 +14,7 @@
 // that accepts connections and never answers; a context without a deadline gets
 // one of [DefaultTimeout]. go-redis bounds its reads and writes by the context
 // only when redis.Options.ContextTimeoutEnabled is set: set it. Without it, and
-// on cluster and ring clients, whose routing looks past the context, a method
+// on cluster clients, whose routing looks past the context, a method
 // runs its command in a goroutine and leaves it behind when the context ends;
 // that goroutine ends with go-redis's own time limits (ReadTimeout, 3 s).
 //

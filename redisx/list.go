@@ -21,7 +21,7 @@ const maxScan = 1000
 
 // List is part of [guard.Lister]. It looks at no more than a thousand keys in a call,
 // whoever's they are, with SCAN, and reads no results. Of a cluster it walks the
-// primaries one after another, of a ring the shards. An error says when the node that
+// primaries one after another, and ends with an error at one that is down. An error says when the node that
 // a cursor is of is gone: list again from the start then. Records of slots that move
 // to another node in the meantime can be missed.
 func (s *Store) List(ctx context.Context, req guard.ListRequest) (guard.ListReply, error) {
@@ -102,18 +102,20 @@ type node struct {
 
 // nodes are the servers that share the keys, in an order that stays the same.
 func (s *Store) nodes(ctx context.Context) ([]node, error) {
-	var forEach func(context.Context, func(context.Context, *redis.Client) error) error
-	switch rdb := s.rdb.(type) {
-	case *redis.ClusterClient:
-		forEach = rdb.ForEachMaster
-	case *redis.Ring:
-		forEach = rdb.ForEachShard
-	default:
+	if _, ok := s.rdb.(*redis.Client); ok {
 		return []node{{rdb: s.rdb}}, nil
+	}
+	// A wrapper of a cluster client that hides this would list one node for all.
+	cluster, ok := s.rdb.(interface {
+		ForEachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error
+	})
+	if !ok {
+		return nil, fmt.Errorf("a client of type %T does not say whether it speaks to one server: "+
+			"make the store that lists on a *redis.Client or a *redis.ClusterClient", s.rdb)
 	}
 	var mu sync.Mutex
 	var nodes []node
-	err := forEach(ctx, func(_ context.Context, rdb *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, rdb *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		nodes = append(nodes, node{addr: rdb.Options().Addr, rdb: rdb})

@@ -268,7 +268,6 @@ func TestList_NeverOutlastsItsDeadline(t *testing.T) {
 	addr := realtest.Blackhole(t)
 	clients := map[string]redis.UniversalClient{
 		"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
-		"ring":    redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": addr}}),
 	}
 	for _, rdb := range clients {
 		t.Cleanup(func() { _ = rdb.Close() })

@@ -35,8 +35,7 @@ func TestNew_RefusesWhatItCannotUse(t *testing.T) {
 func TestNew_TakesAnyClient(t *testing.T) {
 	single := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true})
-	ring := redis.NewRing(&redis.RingOptions{ContextTimeoutEnabled: true})
-	for rdb, inline := range map[redis.UniversalClient]bool{single: true, cluster: false, ring: false} {
+	for rdb, inline := range map[redis.UniversalClient]bool{single: true, cluster: false} {
 		store, err := New(rdb, Options{Prefix: "{pay}"})
 		if err != nil {
 			t.Fatal(err)

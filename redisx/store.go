@@ -45,7 +45,8 @@ var (
 
 // New makes a store on a client of go-redis. The client stays the caller's: to
 // configure (set ContextTimeoutEnabled, see the package comment), to share and
-// to close, after the guard has drained. New does not speak to the server.
+// to close, after the guard has drained. A Ring is refused: it moves the keys of a shard
+// that is down to another one, where they are free. New does not speak to the server.
 //
 // The error joins every fault of the arguments.
 func New(rdb redis.UniversalClient, options Options) (*Store, error) {
@@ -55,6 +56,10 @@ func New(rdb redis.UniversalClient, options Options) (*Store, error) {
 	var faults []error
 	if v := reflect.ValueOf(rdb); rdb == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		faults = append(faults, errors.New("client is nil"))
+	}
+	if _, ok := rdb.(*redis.Ring); ok {
+		faults = append(faults, errors.New("client is a Ring, which moves the keys of a shard that is down to another one, "+
+			"where they are free: use a Cluster, a Sentinel or a single server"))
 	}
 	if err := validatePrefix(options.Prefix); err != nil {
 		faults = append(faults, err)
@@ -69,7 +74,7 @@ func New(rdb redis.UniversalClient, options Options) (*Store, error) {
 }
 
 // keepsDeadlines says whether the client never outlasts a context's deadline.
-// Cluster and ring clients ask the server for its commands on a context of
+// Cluster clients ask the server for its commands on a context of
 // their own.
 func keepsDeadlines(rdb redis.UniversalClient) bool {
 	client, ok := rdb.(*redis.Client)

@@ -15,7 +15,7 @@ for dir in $dirs; do
   step 'go test' "$dir" "$tmp/leftovers" go test -race -count=1 -timeout 10m ${TESTFLAGS:-} ./...
 done
 # The race detector allocates: what must not is tested without it.
-step 'allocations' . go test -count=1 -run 'Alloc' ./telemetry
+step 'allocations' . go test -count=1 -run 'Alloc' ./guard ./telemetry
 scripts/fuzz.sh 2s || failed="$failed
   fuzz"
 finish test

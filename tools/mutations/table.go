@@ -89,7 +89,7 @@ func protocol() []mutation {
 		},
 		{
 			"one try to store a result", "guard/settle.go",
-			"	case held != nil && (s.how != wayRelease || held.dispatched()):\n", "	case false:\n",
+			"	case held != nil && (s.how != wayRelease || s.dispatched):\n", "	case false:\n",
 			"guard", "^TestStorage_AResultIsStoredWhenTheStoreIsBackWithinTheLease$",
 		},
 		{
@@ -99,7 +99,7 @@ func protocol() []mutation {
 		},
 		{
 			"the result is encoded without the lease", "guard/settle.go",
-			"	dispatched := held.dispatched()\n", "	dispatched := held.dispatched()\n	held.stop()\n	held = nil\n",
+			"	s.dispatched, obeys = held.closeDispatch()\n", "	s.dispatched, obeys = held.closeDispatch()\n	held.stop()\n	held = nil\n",
 			"guard", "^TestLease_TheResultIsEncodedUnderTheLease$",
 		},
 	}
@@ -151,7 +151,7 @@ func stores() []mutation {
 		},
 		{
 			"Redis: replace without condition", "redisx/replace.lua",
-			"elseif not old or (not mine and (vacant(old, now) or asks(old, ARGV[1]))) then", "elseif true then",
+			"elseif not old or free() then", "elseif true then",
 			"redisx", redis,
 		},
 		{

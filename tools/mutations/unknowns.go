@@ -5,32 +5,32 @@ func unknowns() []mutation {
 	return []mutation{
 		{
 			"a dispatched run is released", "guard/settle.go",
-			"	if dispatched {\n		return settlement{how: wayHold", "	if false {\n		return settlement{how: wayHold",
+			"	if s.dispatched {\n		s.how = wayHold\n", "	if false {\n		s.how = wayHold\n",
 			"guard", "^TestDispatched_NeverEndsInARelease$",
 		},
 		{
 			"an unconfirmed mark does not count", "guard/dispatch.go",
-			"return h != nil && h.at.Load() != notDispatched", "return h != nil && h.at.Load() == isDispatched",
+			"return at != notDispatched || refused, refused", "return at == isDispatched, refused",
 			"guard", "^TestDispatched_AnUnconfirmedMarkCounts$",
 		},
 		{
 			"dispatched without the store's word", "guard/dispatch.go",
-			"	case err := <-done:\n		return err\n", "	case <-done:\n		return nil\n",
+			"		return said.own, said.err\n", "		return said.own, nil\n",
 			"guard", "^TestDispatched_NilOnlyOnTheStoresWord$",
 		},
 		{
 			"a store error after not found runs", "guard/recovery.go",
-			"	case err == nil:\n		c.recovering = false\n", "	case true || err == nil:\n		c.recovering = false\n",
+			"	case err == nil:\n		c.own, c.recovering = own, false\n", "	case true || err == nil:\n		c.own, c.recovering = own, false\n",
 			"guard", "^TestRecovery_TheEvidenceSurvives$",
 		},
 		{
 			"a hook's error counts as its finding", "guard/recovery.go",
-			"	if answer.err != nil || answer.found", "	if answer.found",
+			"	case answer.err != nil:\n		answer.found = CannotTell\n", "	case false:\n",
 			"guard", "^TestRecovery_CannotTellHoldsAndKeepsTheEvidence$",
 		},
 		{
 			"a call that cannot tell releases", "guard/settle.go",
-			"		s = settlement{how: wayHold, reason: ReasonCannotTell}\n", "		s = settlement{how: wayResult}\n",
+			"		s.how, s.reason = wayHold, ReasonCannotTell\n", "		s.how = wayResult\n",
 			"guard", "^TestRecovery_CannotTellHoldsAndKeepsTheEvidence$",
 		},
 		{
@@ -48,12 +48,32 @@ func unknowns() []mutation {
 			"	if s.protects() && !s.onUnreadableSet {\n", "	if false {\n",
 			"guard", "^TestForPayments_AResultThatCannotBeReadRunsNothing$|^TestAtMostOnce",
 		},
+		{
+			"a mark after the action has come back", "guard/dispatch.go",
+			"d.at.Swap(dispatchClosed)", "d.at.Load()",
+			"guard", "^TestDispatched_IsTooLateOnceTheActionHasComeBack$",
+		},
+		{
+			"dispatched past the lease without asking", "guard/dispatch.go",
+			"d.at.Load() == isDispatched && time.Now().Before(h.end()) {", "d.at.Load() == isDispatched {",
+			"guard", "^TestDispatched_AfterAStandstillItAsksTheStore$",
+		},
+		{
+			"what never ran is not given back", "guard/call.go",
+			"c.release(ctx) != nil && c.request.Dispatched {", "c.release(ctx) != nil && false {",
+			"guard", "^TestAtMostOnce_ABlipHoldsNothingThatNeverRan$",
+		},
 	}
 }
 
 // unknownsOfStores breaks them in the in-memory store.
 func unknownsOfStores() []mutation {
 	return []mutation{
+		{
+			"a late hold undoes what was settled", "guard/memory_hold.go",
+			"		case ours, mayBeAnothers, !old.vacant(now):\n			return HoldReply", "		case ours, mayBeAnothers && false, !old.vacant(now):\n			return HoldReply",
+			"guard", "^TestHold_ThatIsRepeatedLateUndoesNothing$",
+		},
 		{
 			"a dispatched reservation is free", "guard/memory_hold.go",
 			"r.Status == StatusPending && over && r.Dispatch == nil:", "r.Status == StatusPending && over:",
