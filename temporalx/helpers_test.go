@@ -3,7 +3,10 @@ package temporalx_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +26,14 @@ import (
 	"github.com/onceguard/onceguard/temporalx"
 )
 
-func TestMain(m *testing.M) { realtest.Main(m) }
+// TestMain runs more tests at once than there are processors, since most of them wait for
+// the server most of the time. -parallel goes before that.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	realtest.Main(m)
+}
 
 // Order is what the activities of the tests are asked to charge.
 type Order struct {
@@ -77,6 +87,7 @@ type setup struct {
 	limit     int                        // of operations
 	converter converter.DataConverter    // default the SDK's
 	failures  converter.FailureConverter // default none
+	guards    converter.DataConverter    // the interceptor's, if it is not the client's
 
 	forgotten bool // the client's failure converter, in the options of the interceptor
 }
@@ -106,6 +117,9 @@ func (s setup) build(t *testing.T) (*guard.Guard, temporalx.Options) {
 	}
 	options := temporalx.Options{
 		DataConverter: s.converter, FailureConverter: s.failures, Rules: s.rules, Exclude: s.exclude, MaxOperations: s.limit,
+	}
+	if s.guards != nil {
+		options.DataConverter = s.guards
 	}
 	if s.forgotten {
 		options.FailureConverter = nil
