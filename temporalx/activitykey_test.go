@@ -57,7 +57,7 @@ func TestKey_IsThatOfTheGuardOrTheOneSetOrTheDefaultKey(t *testing.T) {
 		"unguarded":                      {other, keyedCharge{Unset: true}, "default/"},
 		"unguarded, a key that is set":   {other, keyedCharge{Key: "set"}, "set"},
 		"unguarded, local, set":          {other, keyedCharge{Key: "set", Local: true}, "set"},
-		"unguarded, an empty key is set": {other, keyedCharge{}, "error: onceguard: invalid key: the workflow has set an empty one"},
+		"unguarded, an empty key is set": {other, keyedCharge{}, "error: onceguard: invalid key: the workflow has set one that is empty or no UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

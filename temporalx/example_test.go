@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	sdklog "go.temporal.io/sdk/log"
@@ -39,6 +40,36 @@ func ExampleNew() {
 	// Output:
 	// 1 interceptor for worker.New
 	// onceguard: temporalx.New: data converter is nil: give the one of the client, or converter.GetDefaultDataConverter() if the client has none
+}
+
+// The plugin notices a rule whose activity nobody has registered, before the worker takes a
+// task.
+func ExampleNewPlugin() {
+	g, err := guard.New(guard.NewMemoryStore()) // in production redisx.New
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	plugin, err := temporalx.NewPlugin(g, temporalx.Options{
+		DataConverter: converter.GetDefaultDataConverter(),
+		Rules:         []temporalx.Rule{{Activity: "ChargeCrad"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := client.NewLazyClient(client.Options{Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	w := worker.New(c, "payments", worker.Options{Plugins: []worker.Plugin{plugin}})
+	w.RegisterActivityWithOptions(func(context.Context, string) error { return nil },
+		activity.RegisterOptions{Name: "ChargeCard"})
+	fmt.Println(w.Start())
+	// Output:
+	// onceguard: the rules do not fit the activities of this worker: rule 0: activity "ChargeCrad" is for no activity that is registered, or an earlier rule or Exclude has it; registered are ["ChargeCard"]
 }
 
 // An order is charged once, whichever workflow or run asks for it.

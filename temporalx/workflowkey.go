@@ -3,6 +3,7 @@ package temporalx
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
@@ -51,8 +52,12 @@ func WithInheritedKey(ctx workflow.Context, key string) workflow.Context {
 }
 
 // payload is the header's, in the form of the SDK's default converter, whatever the
-// client has.
+// client has. JSON would make one valid key of all that differ only in what is no UTF-8: they
+// are sent as an empty one.
 func (set setKey) payload() (*common.Payload, error) {
+	if !utf8.ValidString(set.Key) {
+		set.Key = ""
+	}
 	return converter.GetDefaultDataConverter().ToPayload(set)
 }
 
@@ -66,7 +71,7 @@ func fromHeader(fields map[string]*common.Payload) (set setKey, ok bool, err err
 	case err != nil:
 		return setKey{}, true, fmt.Errorf("%w: the header %q cannot be read: %w", guard.ErrInvalidKey, HeaderKey, err)
 	case set.Key == "":
-		return set, true, fmt.Errorf("%w: the workflow has set an empty one", guard.ErrInvalidKey)
+		return set, true, fmt.Errorf("%w: the workflow has set one that is empty or no UTF-8", guard.ErrInvalidKey)
 	}
 	return set, true, nil
 }
