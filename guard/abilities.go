@@ -81,8 +81,9 @@ type Holder interface {
 	// carries the evidence of another owner goes back to that one: its token, label
 	// and trace are the record's owner again, it was created when that one dispatched and
 	// took over from nobody, its fence stays. Without evidence the
-	// caller's own is added. A record that is missing is put in place, and so is one
-	// that is another owner's tombstone or has run out without having been dispatched,
+	// caller's own is added. A record that is missing is put in place (with another owner's
+	// evidence only before the lease end that the caller last saw: somebody may have
+	// settled it since), and so is one that is another owner's tombstone or has run out without having been dispatched,
 	// unless the request carries another owner's evidence or somebody has resolved
 	// it. Own results, own tombstones and what is another's stay as they are: refused. To hold again is
 	// to hold, and said to be again.

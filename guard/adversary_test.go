@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,18 +132,104 @@ func TestDispatched_AfterAStandstillItAsksTheStore(t *testing.T) {
 	})
 }
 
+// TestDispatched_AnActionThatOnlyEverHeardNoLeavesAFreeKey if it is one that asks before
+// it sends anything. Where the run is dispatched from its reservation on it need not
+// have asked before its first request.
 func TestDispatched_AnActionThatOnlyEverHeardNoLeavesAFreeKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []guard.OperationOption
+		want guard.Status
+	}{
+		"marked by the action": {atMostOnce(guard.MarkDispatch()), guard.StatusReleased},
+		"from the reserve on":  {atMostOnce(), guard.StatusHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				op, _ := newOp[int](t, store, c.opts...)
+				store.set(fails, guard.PhaseRenew)
+				_, err := op.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
+					time.Sleep(guard.DefaultLease + time.Second)
+					return 0, guard.Dispatched(ctx)
+				})
+				if got := load(t, store, "k").Record.Status; got != c.want || !errors.Is(err, guard.ErrNotDispatched) {
+					t.Errorf("got %v, the key is %s, want %s", err, got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestDispatched_OnceToldYesItIsNeverReleased on the strength of another refusal.
+func TestDispatched_OnceToldYesItIsNeverReleased(t *testing.T) {
+	for range 2000 {
+		store := guard.NewMemoryStore()
+		op, _ := newOp[int](t, store, atMostOnce(guard.MarkDispatch())...)
+		var said atomic.Bool
+		var left sync.WaitGroup
+		_, _ = op.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			err := guard.Dispatched(gone)
+			if err == nil { // the renewer was quicker
+				err = errAmbiguous
+			}
+			started := make(chan struct{})
+			left.Go(func() {
+				close(started)
+				said.Store(guard.Dispatched(ctx) == nil)
+			})
+			<-started
+			runtime.Gosched()
+			return 0, err
+		})
+		left.Wait()
+		if got := load(t, store, "k").Record.Status; said.Load() && got != guard.StatusHeld {
+			t.Fatalf("told to go on, and the key is %s", got)
+		}
+	}
+}
+
+// TestErase_StaysErasedForAResultThatIsTriedForLong: the store has it, and its owner does
+// not know.
+func TestErase_StaysErasedForAResultThatIsTriedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		op, _ := newOp[int](t, store, atMostOnce()...) // dispatched from the reserve on
-		store.set(fails, guard.PhaseRenew)
-		_, err := op.Do(t.Context(), "k", func(ctx context.Context) (int, error) {
-			time.Sleep(guard.DefaultLease + time.Second)
-			return 0, guard.Dispatched(ctx)
-		})
-		if got := load(t, store, "k").Record.Status; got != guard.StatusReleased || !errors.Is(err, guard.ErrNotDispatched) {
-			t.Errorf("got %v, the key is %s", err, got)
+		memory := store.Store.(*guard.MemoryStore)
+		op, _ := newOp[int](t, store, atMostOnce()...)
+		direct, _ := newOp[int](t, memory, atMostOnce()...)
+		store.set(losesReply, guard.PhaseReplace)
+		if _, err := op.Do(t.Context(), "k", new(counter).act); err != nil {
+			t.Fatal(err)
 		}
+		store.set(fails, guard.PhaseReplace)
+		if err := direct.Erase(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(guard.DefaultLease + time.Second)
+		store.set(nil, guard.PhaseReplace)
+		time.Sleep(guard.DefaultLease)
+		if got := load(t, store, "k").Record; got.Status == guard.StatusCompleted {
+			t.Error("the result is back")
+		}
+	})
+}
+
+// TestRecovery_NothingFoundAndNoReplyLeavesAFreeKey: this call has not run, and what it
+// asked about has not happened.
+func TestRecovery_NothingFoundAndNoReplyLeavesAFreeKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, b := newFaultyStore(), asking(says(0, guard.NotFound, nil))
+		die(t, store.Store, "k", b.options()...)
+		op, rec := newOp[int](t, store, b.options()...)
+		store.set(losesReply, guard.PhaseRenew)
+		if _, err := op.Do(t.Context(), "k", new(counter).act); !errors.Is(err, guard.ErrStorage) {
+			t.Fatal(err)
+		}
+		if got := load(t, store, "k").Record.Status; got != guard.StatusReleased {
+			t.Errorf("the key is %s, want released", got)
+		}
+		rec.wantReason(t, guard.EventHeld)
 	})
 }
 

@@ -33,7 +33,8 @@ type call struct {
 	kept       bool     // the key stays reserved for a later completion
 	off        bool     // the kill switch
 	recovered  bool     // the hook found the result
-	refused    bool     // a hold was refused: somebody else has settled the key
+	nothing    bool     // the hook has found nothing, and the evidence is not known to be cleared yet
+	refused    bool     // a hold or a release was refused: somebody else has the key, or has settled it
 	recovering bool     // the key was taken over and nobody knows yet what its last owner did
 	around     *running // the action that this call is part of
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // ErrNotDispatched is what [Dispatched] returns when the mark is not known to be set:
-// the effect must not be let out. An action that returns it in its error, and the mark was never set,
-// is taken at its word: its key is released, unless the failure policy says something
+// the effect must not be let out. With [MarkDispatch], an action that was never told anything else and
+// returns it in its error is taken at its word: its key is released, unless the failure policy says something
 // else. One that was refused and fails in another way is not.
 var ErrNotDispatched = errors.New("onceguard: not marked as dispatched, the effect must not be let out")
 
@@ -26,7 +26,7 @@ const (
 // is a run that has dispatched nothing.
 type dispatch struct {
 	at      atomic.Int32
-	told    atomic.Bool // Dispatched has returned nil
+	told    atomic.Bool // Dispatched may have returned nil, or need not be asked
 	refused atomic.Bool // Dispatched has returned an error
 }
 
@@ -69,7 +69,6 @@ func Dispatched(ctx context.Context) error {
 		r.held.dispatched.refused.Store(true)
 		return fmt.Errorf("%w: %w", ErrNotDispatched, err)
 	}
-	r.held.dispatched.told.Store(true)
 	return nil
 }
 
@@ -88,6 +87,7 @@ func (h *heldLease) dispatch(ctx context.Context) error {
 	if _, err := h.mark(ctx, mark{dispatched: true}); err != nil {
 		return err
 	}
+	d.told.Store(true) // before the state that says so
 	if !d.at.CompareAndSwap(maybeDispatched, isDispatched) && d.at.Load() != isDispatched {
 		return errActionOver
 	}

@@ -30,7 +30,12 @@ func (op *operation) erase(ctx context.Context, key Key) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, op.storeTimeout)
 	defer cancel()
-	reply, err := eraser.Erase(bounded, EraseRequest{Key: op.stored(key), Lease: op.lease})
+	// As long as an owner may go on trying to store its result.
+	lease := op.lease
+	if op.protects() {
+		lease = max(lease, op.patience())
+	}
+	reply, err := eraser.Erase(bounded, EraseRequest{Key: op.stored(key), Lease: lease})
 	if err != nil && ended(ctx) != nil {
 		return fmt.Errorf("onceguard: operation %q: the key may not be erased: %w", op.name, ended(ctx))
 	}

@@ -38,6 +38,7 @@ func (c *call) hold(ctx context.Context) (context.Context, *heldLease) {
 	}
 	if c.own.Dispatch != nil {
 		h.dispatched.at.Store(isDispatched)
+		h.dispatched.told.Store(true) // it need not ask
 	}
 	actionCtx := ctx
 	if c.op.cancelOnLost {

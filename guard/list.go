@@ -34,6 +34,8 @@ type OpenKey struct {
 	// Age is the time since the effect may have been let out, or since the owner acquired
 	// the key if nothing was dispatched, by the store's clock. It is 0 for what cannot be read.
 	Age time.Duration
+
+	held time.Duration // since the owner acquired the key
 }
 
 // ListQuery says which keys to list.
@@ -136,12 +138,13 @@ func openKey(listed Listed) OpenKey {
 	}
 	if key.State != OpenUnreadable {
 		key.Age = max(listed.Now.Sub(since), 0)
+		key.held = max(listed.Now.Sub(listed.Record.Created), 0)
 	}
 	return key
 }
 
 func (q *ListQuery) wants(key OpenKey) bool {
-	if key.State == OpenRunning && key.Age < q.RunningFor {
+	if key.State == OpenRunning && key.held < q.RunningFor {
 		return false
 	}
 	return len(q.States) == 0 || slices.Contains(q.States, key.State)

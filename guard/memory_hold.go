@@ -87,7 +87,11 @@ func (m *MemoryStore) Hold(ctx context.Context, req HoldRequest) (HoldReply, err
 	defer m.mu.Unlock()
 	now := m.begin(req.Key)
 	next, status := claimed(req.Record, now), HoldRestored
-	if old := m.records[req.Key]; old != nil {
+	old := m.records[req.Key]
+	if old == nil && req.Record.evidence() && !now.Before(req.Record.Until) {
+		return HoldReply{Status: HoldRefused}, nil
+	}
+	if old != nil {
 		ours := old.Owner.Token == req.Record.Owner.Token
 		mayBeAnothers := req.Record.evidence() || old.Resolved != nil
 		switch {

@@ -153,15 +153,16 @@ func TestForPayments_KeepsResultsAsLongAsHeldKeys(t *testing.T) {
 		opts  []guard.OperationOption
 		want  time.Duration
 	}{
-		"by default":                   {nil, atMostOnce(), 30 * day},
-		"the guard's default":          {[]guard.GuardOption{guard.WithRetention(time.Hour)}, atMostOnce(), 30 * day},
-		"its own":                      {nil, atMostOnce(guard.WithRetention(7 * day)), 7 * day},
-		"that of held keys":            {nil, atMostOnce(guard.WithHoldRetention(90 * day)), 90 * day},
-		"both are the guard's":         {[]guard.GuardOption{guard.ForPayments(), guard.WithRetention(7 * day)}, []guard.OperationOption{guard.AtMostOnce()}, 7 * day},
-		"the preset is the guard's":    {[]guard.GuardOption{guard.ForPayments()}, []guard.OperationOption{guard.AtMostOnce()}, 30 * day},
-		"no payments, the guard's":     {[]guard.GuardOption{guard.WithRetention(time.Hour)}, nil, time.Hour},
-		"no payments, nobody's":        {nil, nil, day},
-		"the preset stands at the end": {nil, []guard.OperationOption{guard.WithRetention(7 * day), guard.AtMostOnce(), guard.ForPayments()}, 7 * day},
+		"by default":                       {nil, atMostOnce(), 30 * day},
+		"the guard's default":              {[]guard.GuardOption{guard.WithRetention(time.Hour)}, atMostOnce(), 30 * day},
+		"its own":                          {nil, atMostOnce(guard.WithRetention(7 * day)), 7 * day},
+		"that of held keys":                {nil, atMostOnce(guard.WithHoldRetention(90 * day)), 90 * day},
+		"both are the guard's":             {[]guard.GuardOption{guard.ForPayments(), guard.WithRetention(7 * day)}, []guard.OperationOption{guard.AtMostOnce()}, 7 * day},
+		"the guard's is before the preset": {[]guard.GuardOption{guard.WithRetention(time.Hour), guard.ForPayments()}, []guard.OperationOption{guard.AtMostOnce()}, 30 * day},
+		"the preset is the guard's":        {[]guard.GuardOption{guard.ForPayments()}, []guard.OperationOption{guard.AtMostOnce()}, 30 * day},
+		"no payments, the guard's":         {[]guard.GuardOption{guard.WithRetention(time.Hour)}, nil, time.Hour},
+		"no payments, nobody's":            {nil, nil, day},
+		"the preset stands at the end":     {nil, []guard.OperationOption{guard.WithRetention(7 * day), guard.AtMostOnce(), guard.ForPayments()}, 7 * day},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := guard.NewMemoryStore()

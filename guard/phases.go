@@ -135,6 +135,7 @@ func (c *call) release(ctx context.Context) error {
 		c.obs.event(ctx, Event{Kind: EventHeld, Reason: ReasonCannotTell, Record: &own})
 	case !reply.Released:
 		result = "not_ours"
+		c.refused = true
 	}
 	phase.end(PhaseEnd{Result: result, Record: &own})
 	return nil

@@ -132,12 +132,15 @@ func (c *call) recover(ctx, hookCtx context.Context, held *heldLease) (Outcome, 
 // cleared drops the evidence, so that the run that follows is the only one in
 // question.
 func (c *call) cleared(ctx context.Context, held *heldLease) (Outcome, error) {
+	c.nothing = true
 	own, err := held.mark(ctx, mark{nothingFound: true, dispatched: c.op.dispatchesAtOnce()})
 	switch {
 	case err == nil:
 		c.own, c.recovering = own, false
 		if !c.op.dispatchesAtOnce() {
 			held.dispatched.at.Store(notDispatched)
+			held.dispatched.told.Store(false)
+			held.dispatched.refused.Store(false)
 		}
 		return OutcomeExecuted, nil
 	case errors.Is(err, ErrLeaseLost):
@@ -160,6 +163,7 @@ func (c *call) cannotTell(ctx context.Context, cause error) (Outcome, error) {
 // meanwhile: nothing has run, so its deadline counts. If somebody has settled the key
 // while the hook was asked, that is the answer.
 func (c *call) notRecovered(ctx context.Context, held *heldLease, outcome Outcome, err error) (Outcome, error) {
+	own := c.own // the other goroutine goes on with its own
 	finished := c.finishBehind(ctx, held, err)
 	if outcome != OutcomeUnknown {
 		return outcome, err
@@ -169,7 +173,7 @@ func (c *call) notRecovered(ctx context.Context, held *heldLease, outcome Outcom
 			return c.settledMeanwhile(ctx, loaded, outcome, err)
 		}
 	}
-	c.obs.event(ctx, Event{Kind: EventUnknown, Record: &c.own})
+	c.obs.event(ctx, Event{Kind: EventUnknown, Record: &own})
 	return outcome, err
 }
 
@@ -179,7 +183,7 @@ func (c *call) settledMeanwhile(ctx context.Context, loaded LoadReply, outcome O
 	case loaded.Found && rec.settled() && loaded.Left > 0:
 		outcome, _, err = c.judge(ctx, &reply)
 		return outcome, err
-	case !loaded.Found, rec.Status == StatusReleased, rec.Status == StatusPending:
+	case !loaded.Found, rec.settled(), rec.Status == StatusReleased, rec.Status == StatusPending:
 		return OutcomeRefused, inProgress(c.op.name, rec, loaded.Left) // to be asked for again
 	default:
 		return c.unknownOutcome(ctx, rec, c.op.settle, nil)

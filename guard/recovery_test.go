@@ -364,7 +364,6 @@ func TestRecovery_AnOwnerThatWakesUpAfterItIsStale(t *testing.T) {
 		store.set(fails, guard.PhaseRenew)
 		got, err := op.DoResult(t.Context(), "k", func(context.Context) (int, error) {
 			time.Sleep(guard.DefaultLease)
-			store.set(nil, guard.PhaseRenew)
 			if got, err := op.Do(t.Context(), "k", new(counter).act); got != 42 || err != nil {
 				t.Errorf("%d, %v", got, err)
 			}

@@ -62,8 +62,8 @@ type Resolution[T any] struct {
 	Live bool
 	// By says for people who settles it. Default: the guard's owner label.
 	By string
-	// ID names this resolution, for callers that try again: a repeat with the same ID is
-	// the same resolution, and succeeds. At most 255 bytes. Default: each call is one of
+	// ID names this resolution, for callers that try again: a repeat with the same ID and As
+	// is the same resolution, and succeeds, until another call has the key. Value and Err are not compared. At most 255 bytes. Default: each call is one of
 	// its own.
 	ID string
 	// Hashed says that the key is one of [Guard.List] and so hashed already, if the

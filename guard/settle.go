@@ -46,6 +46,8 @@ func (c *call) settle(ctx context.Context, held *heldLease, actionErr error) {
 	var obeys bool
 	s.dispatched, obeys = held.closeDispatch()
 	switch {
+	case c.recovering && c.nothing:
+		s.how = wayRelease // the store makes a hold of it, if the evidence is still there
 	case c.recovering:
 		s.how, s.reason = wayHold, ReasonCannotTell
 	case actionErr == nil:

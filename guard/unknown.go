@@ -89,12 +89,19 @@ func WithErrorCodec(c ErrorCodec) Option {
 // Name the definite errors, such as a declined card, with OnFailure: without, they hold
 // the key too. Options after it may add to it; those that contradict it are an error. While the
 // kill switch of [WithEnabled] is off nothing is protected, held keys included.
-func ForPayments() Option {
-	return option(func(s *settings) {
-		s.payments = true
-		s.onStorageError = FailClosed
-		s.onUnreadable, s.onUnreadableSet = Refuse, true
-	})
+func ForPayments() Option { return payments{} }
+
+type payments struct{}
+
+func (payments) applyGuard(c *guardConfig) {
+	c.defaults.retentionSet = false // of before: the preset goes before a default
+	payments{}.applyOperation(&c.defaults)
+}
+
+func (payments) applyOperation(s *settings) {
+	s.payments = true
+	s.onStorageError = FailClosed
+	s.onUnreadable, s.onUnreadableSet = Refuse, true
 }
 
 // recovers reports whether a recovery hook is set.

@@ -15,7 +15,7 @@ func (s *Store) Hold(ctx context.Context, req guard.HoldRequest) (guard.HoldRepl
 	}
 	life := guard.CompletedLifetime(req.Lease, req.Retention)
 	answer, err := s.run(ctx, guard.PhaseReplace, s.scripts.hold, req.Key,
-		append(claim, inMicroseconds(life), inMilliseconds(life))...)
+		append(claim, inMicroseconds(life), inMilliseconds(life), epoch(req.Record.Until))...)
 	if err != nil {
 		return guard.HoldReply{}, err
 	}

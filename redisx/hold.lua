@@ -8,6 +8,7 @@
 -- ARGV[5]  created, in microseconds
 -- ARGV[6]  life of the held record in microseconds
 -- ARGV[7]  the same in milliseconds
+-- ARGV[8]  lease end that the owner last saw, in microseconds
 --
 -- Reply: { 'held' | 'again' | 'restored' | 'refused' }.
 --
@@ -23,6 +24,7 @@ local record, status
 -- free: what another has resolved stays so, and an owner that carries another's
 -- evidence does not know what became of it since.
 local function free()
+  if not old then return not evidence(claim) or now < tonumber(ARGV[8]) end
   return vacant(old, now) and not mine and not old.resolver and not evidence(claim)
 end
 
@@ -30,7 +32,7 @@ if old and old.status == 'held' and (mine or old.owner == claim.dispatch_owner) 
   record, status = old, 'again'
 elseif mine and old.status == 'pending' then
   record, status = old, 'held'
-elseif not old or free() then
+elseif free() then
   record, status = claimed(claim_of(ARGV), old, now), 'restored'
 else
   return { 'refused' }

@@ -137,6 +137,18 @@ func putInPlaceClauses() []clause {
 			e.wantHold(rec, guard.HoldRestored)
 			e.wantGivenBack(held, rec)
 		}},
+		{"so it is only before the lease end that the owner last saw", func(e *env) {
+			e.held()
+			req := recovering()
+			req.Lease = e.harness.ShortLease
+			rec := e.acquired(e.ask(req))
+			e.waitOver()
+			e.lose()
+			e.wantHold(rec, guard.HoldRefused)
+			if e.load().Found {
+				e.Error("a record has been put in place")
+			}
+		}},
 		{"an owner without a reservation holds a free key", func(e *env) {
 			owner := newOwner()
 			e.wantHold(guard.Record{Owner: owner, Fingerprint: input()}, guard.HoldRestored)
