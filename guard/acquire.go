@@ -74,7 +74,7 @@ func (c *call) foundHeld(ctx context.Context, reply *ReserveReply) (Outcome, boo
 		reply.Left = settles
 		return "", false, nil
 	}
-	outcome, err := c.unknownOutcome(ctx, reply.Record, settles, nil)
+	outcome, err := c.unknownOutcome(ctx, reply.Record, settles)
 	return outcome, true, err
 }
 
@@ -89,9 +89,9 @@ func (c *call) settlesIn(rec Record, left time.Duration) time.Duration {
 }
 
 // unknownOutcome ends the call: nobody knows what happened.
-func (c *call) unknownOutcome(ctx context.Context, held Record, retryAfter time.Duration, cause error) (Outcome, error) {
+func (c *call) unknownOutcome(ctx context.Context, held Record, retryAfter time.Duration) (Outcome, error) {
 	c.obs.event(ctx, Event{Kind: EventUnknown, Record: &held})
-	return OutcomeUnknown, outcomeUnknown(c.op.name, held, retryAfter, cause)
+	return OutcomeUnknown, outcomeUnknown(c.op.name, held, retryAfter, nil)
 }
 
 // replay returns a stored result or remembered error, or does with one that cannot be
@@ -152,7 +152,7 @@ func (c *call) heal(ctx context.Context, reply *ReserveReply) (Outcome, bool, er
 // refuse tells the caller who has the key.
 func (c *call) refuse(ctx context.Context, reply ReserveReply) (Outcome, error) {
 	if reply.Record.Status == StatusHeld {
-		return c.unknownOutcome(ctx, reply.Record, reply.Left, nil)
+		return c.unknownOutcome(ctx, reply.Record, reply.Left)
 	}
 	return OutcomeRefused, inProgress(c.op.name, reply.Record, reply.Left)
 }

@@ -170,23 +170,23 @@ func (c *call) notRecovered(ctx context.Context, held *heldLease, outcome Outcom
 	}
 	if finished && c.refused {
 		if loaded, failed := c.load(ctx); failed == nil {
-			return c.settledMeanwhile(ctx, loaded, outcome, err)
+			return c.settledMeanwhile(ctx, loaded)
 		}
 	}
 	c.obs.event(ctx, Event{Kind: EventUnknown, Record: &own})
 	return outcome, err
 }
 
-func (c *call) settledMeanwhile(ctx context.Context, loaded LoadReply, outcome Outcome, err error) (Outcome, error) {
+func (c *call) settledMeanwhile(ctx context.Context, loaded LoadReply) (Outcome, error) {
 	reply := ReserveReply{Record: loaded.Record, Left: loaded.Left}
 	switch rec := loaded.Record; {
 	case loaded.Found && rec.settled() && loaded.Left > 0:
-		outcome, _, err = c.judge(ctx, &reply)
+		outcome, _, err := c.judge(ctx, &reply)
 		return outcome, err
 	case !loaded.Found, rec.settled(), rec.Status == StatusReleased, rec.Status == StatusPending:
 		return OutcomeRefused, inProgress(c.op.name, rec, loaded.Left) // to be asked for again
 	default:
-		return c.unknownOutcome(ctx, rec, c.op.settle, nil)
+		return c.unknownOutcome(ctx, rec, c.op.settle)
 	}
 }
 

@@ -11,7 +11,7 @@ func (c *call) lookUp(ctx context.Context) (Outcome, error) {
 		return c.storeFailed(ctx, PhaseLoad, err)
 	}
 	if rec := loaded.Record; rec.Status == StatusPending && rec.Dispatch != nil && loaded.Left <= 0 {
-		return c.unknownOutcome(ctx, rec, 0, nil)
+		return c.unknownOutcome(ctx, rec, 0)
 	}
 	if loaded.Found && (loaded.Left > 0 || loaded.Record.Status == StatusUnknown) && loaded.Record.Status != StatusReleased {
 		if outcome, done, err := c.judge(ctx, &ReserveReply{Record: loaded.Record, Left: loaded.Left}); done {

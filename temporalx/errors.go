@@ -57,7 +57,10 @@ const minRetryDelay = 100 * time.Millisecond
 // reconciliation needs.
 type OutcomeUnknown struct {
 	Operation string    // the activity type
-	Key       string    // that the rule made of the arguments
+	// Key is that which the rule made of the arguments. It is in the history as the failure
+	// converter writes details: by default in plain text, also where the data converter
+	// encrypts arguments. Give the client a failure converter for keys that are secret.
+	Key       string
 	Fence     int64     // of the record, for [Interceptor.Resolve]
 	Since     time.Time // when the effect may have been let out, on the store's clock, at the earliest
 	Owner     string    // the label of who did
@@ -79,8 +82,9 @@ func notRun(err error, operation, key string, data converter.DataConverter) erro
 // when the details cannot be encoded now: the SDK would panic, and a workflow cannot
 // do without them.
 func outcomeUnknown(err *guard.OutcomeUnknownError, details OutcomeUnknown, data converter.DataConverter) error {
-	options := temporal.ApplicationErrorOptions{Cause: err, NonRetryable: err.RetryAfter <= 0, Details: []any{details}}
-	if err.RetryAfter > 0 {
+	tooEarly := err.Err == nil && err.RetryAfter > 0
+	options := temporal.ApplicationErrorOptions{Cause: err, NonRetryable: !tooEarly, Details: []any{details}}
+	if tooEarly {
 		options.NextRetryDelay = max(err.RetryAfter, minRetryDelay)
 	}
 	if _, failed := data.ToPayloads(details); failed != nil {
