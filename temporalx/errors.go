@@ -39,10 +39,10 @@ const (
 	// for is reported by the SDK as such, without this type.
 	TypeCanceled = "onceguard.Canceled"
 	// TypeOutcomeUnknown means that an earlier call may have had the effect, and that
-	// nobody knows. Its details are an [OutcomeUnknown]. It is not retried, since a
-	// retry would find the same: a workflow reconciles, see [Interceptor.Resolve]. Only
-	// when it is too early to ask the recovery hook is it retried, when that may be
-	// asked.
+	// nobody knows. Its details are an [OutcomeUnknown]. It is not retried, so that
+	// the workflow can branch and reconcile, see [Interceptor.Resolve]; a recovery hook that wants
+	// to try again does so itself. Only when it is too early to ask the hook is it
+	// retried, when that may be asked.
 	TypeOutcomeUnknown = "onceguard.OutcomeUnknown"
 	// TypeDraining means that the guard of this worker shuts down. It is retried,
 	// by another worker.
@@ -56,14 +56,14 @@ const minRetryDelay = 100 * time.Millisecond
 // OutcomeUnknown is the details of an application error of [TypeOutcomeUnknown]: what a
 // reconciliation needs.
 type OutcomeUnknown struct {
-	Operation string    // the activity type
+	Operation string // the activity type
 	// Key is that which the rule made of the arguments. It is in the history as the failure
 	// converter writes details: by default in plain text, also where the data converter
 	// encrypts arguments. Give the client a failure converter for keys that are secret.
-	Key       string
-	Fence     int64     // of the record, for [Interceptor.Resolve]
-	Since     time.Time // when the effect may have been let out, on the store's clock, at the earliest
-	Owner     string    // the label of who did
+	Key   string
+	Fence int64     // of the record, for [Interceptor.Resolve]
+	Since time.Time // when the effect may have been let out, on the store's clock, at the earliest
+	Owner string    // the label of who did
 }
 
 // notRun is what the SDK is told of a guarded call that did not run the activity.
