@@ -18,7 +18,7 @@ const (
 )
 
 func mutations() []mutation {
-	return slices.Concat(protocol(), unknowns(), unknownsOfStores(), stores())
+	return slices.Concat(protocol(), unknowns(), unknownsOfStores(), stores(), scripts())
 }
 
 // protocol breaks the calls.
@@ -105,7 +105,7 @@ func protocol() []mutation {
 	}
 }
 
-// stores breaks the two stores.
+// stores breaks the in-memory store.
 func stores() []mutation {
 	return []mutation{
 		{
@@ -144,6 +144,12 @@ func stores() []mutation {
 			"	r.Fence, r.Attempt = max(old.Fence+1, r.Fence), old.Attempt+1\n	open", "	r.Attempt = old.Attempt + 1\n	open",
 			"guard", "^TestMemoryStore_TheFenceGrowsWhenTheClockStandsStill$",
 		},
+	}
+}
+
+// scripts breaks the store on Redis.
+func scripts() []mutation {
+	return []mutation{
 		{
 			"Redis: release without owner check", "redisx/release.lua",
 			"elseif old.owner ~= ARGV[1] or settled(old) then", "elseif settled(old) then",
