@@ -1,7 +1,7 @@
 # The commands of a working day. What they do is in scripts/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt fuzz faults mutations coverage temporal
+.PHONY: help demo test check lint fmt fuzz faults mutations coverage temporal standalone sdks bench
 
 export GOWORK := off
 
@@ -35,6 +35,15 @@ mutations: ## break the protocol on purpose, and see that a test notices each fa
 
 coverage: ## statement coverage of guard and redisx, over both
 	@scripts/coverage.sh
+
+standalone: ## test standalone activities, on a Temporal server of its own that takes long to build
+	@scripts/standalone.sh
+
+sdks: ## test temporalx with the Temporal SDK and the three minor versions before it
+	@scripts/sdks.sh
+
+bench: ## measure what the guard adds to an activity, in this process and without a server
+	@scripts/bench.sh
 
 temporal: ## build the pinned Temporal CLI, once, and print its path
 	@scripts/temporal.sh

@@ -1,0 +1,3 @@
+// Package standalone tests activities that no workflow has started, on a Temporal server that has them:
+// `make standalone`.
+package standalone
