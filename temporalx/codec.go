@@ -53,9 +53,15 @@ func newPayloadCodec(data converter.DataConverter, failures converter.FailureCon
 	return &payloadCodec{data: data, errors: failureCodec{data: data, own: failures}}
 }
 
+// contextAware is what is needed here of the SDK's interface of that name, which is not
+// in the same package in all of its versions.
+type contextAware interface {
+	WithContext(ctx context.Context) converter.DataConverter
+}
+
 // bind gives the converter the activity's context, where a tenant's key may be.
 func (c *payloadCodec) bind(ctx context.Context) converter.DataConverter {
-	if aware, ok := c.data.(converter.ContextAware); ok {
+	if aware, ok := c.data.(contextAware); ok {
 		return aware.WithContext(ctx)
 	}
 	return c.data
@@ -108,7 +114,7 @@ func (c *payloadCodec) Unmarshal(data []byte, v any) error {
 	if err := proto.Unmarshal(data[1:], s.payloads); err != nil {
 		return err
 	}
-	if _, aware := c.data.(converter.ContextAware); aware {
+	if _, aware := c.data.(contextAware); aware {
 		*result = outcome{stored: &s} // the interceptor decodes it, with the activity's context
 		return nil
 	}

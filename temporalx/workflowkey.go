@@ -182,7 +182,14 @@ func (w *workflowOutbound) NewContinueAsNewErrorWithOptions(
 	if err := send(ctx, forRun); err != nil {
 		return err
 	}
-	return w.Next.NewContinueAsNewErrorWithOptions(ctx, options, wfn, args...)
+	// Versions of the SDK before 1.51 do not have it, and do not call this method.
+	next, ok := w.Next.(interface {
+		NewContinueAsNewErrorWithOptions(workflow.Context, workflow.ContinueAsNewErrorOptions, any, ...any) error
+	})
+	if !ok {
+		return w.Next.NewContinueAsNewError(ctx, wfn, args...)
+	}
+	return next.NewContinueAsNewErrorWithOptions(ctx, options, wfn, args...)
 }
 
 // failed is a future that has failed.
