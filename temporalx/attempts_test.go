@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -211,9 +212,41 @@ func TestCase_T12_ALocalActivityThatTimedOutIsReplayed(t *testing.T) {
 	}
 	done.want(t, 1)
 	keys := slices.Compact(spy.reserved())
-	if len(keys) != 1 || !strings.HasSuffix(keys[0].Name, "/Charge/local") {
+	if len(keys) != 1 || !strings.HasSuffix(keys[0].Name, "/Charge/local-call") {
 		t.Errorf("keys %v, want one, of a local activity", keys)
 	}
+}
+
+// TestLocalActivity_ARetryByATimerHasTheKeyOfTheFirstAttempt: a pause that is longer than
+// a workflow task makes the SDK schedule the next attempt anew, with another activity id.
+func TestLocalActivity_ARetryByATimerHasTheKeyOfTheFirstAttempt(t *testing.T) {
+	t.Parallel()
+	var done effects
+	store := guard.NewMemoryStore()
+	b := newBench(t, setup{store: store, rules: []temporalx.Rule{{
+		Activity: "Charge", Options: []guard.OperationOption{guard.ForPayments(), guard.AtMostOnce()},
+	}}})
+	b.activity("Charge", func(_ context.Context, o Order) (Receipt, error) {
+		done.charge(o)
+		return Receipt{}, errors.New("no word from the provider")
+	})
+	local := func(ctx workflow.Context) error {
+		ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+			ScheduleToCloseTimeout: time.Minute,
+			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 3 * time.Second, BackoffCoefficient: 1, MaximumAttempts: 3},
+		})
+		return workflow.ExecuteLocalActivity(ctx, "Charge", Order{ID: "o-1"}).Get(ctx, nil)
+	}
+	b.Worker.RegisterWorkflowWithOptions(local, workflow.RegisterOptions{Name: "local"})
+	b.start()
+	run, err := b.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: b.id, TaskQueue: b.queue, WorkflowTaskTimeout: 2 * time.Second,
+	}, "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, run, temporalx.TypeOutcomeUnknown, true)
+	done.want(t, 1)
 }
 
 func TestCase_T14_APanicReachesTheSDKAndFreesTheKey(t *testing.T) {

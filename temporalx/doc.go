@@ -64,7 +64,7 @@
 // an activity, [Key] has the key, for the provider or for a guard.Operation around one call
 // of many.
 //
-// A local activity is guarded with the same keys. Its id is only a count within the
+// A local activity is guarded with the same keys, but for WorkflowKey. It has no id of its own, only a number within the
 // run, and what a failed workflow task has run is not in the history, so that the
 // next try may use the count for another call: with the default key the arguments of
 // a local activity are compared as well, and one that differs is a mismatch. So its
@@ -200,7 +200,8 @@
 //   - A dynamic activity is guarded as the type that it is called by. Each type is an
 //     operation with metric series of its own, up to Options.MaxOperations: give a rule for
 //     many an Operation.
-//   - A local activity that is not registered is not seen by the plugin.
+//   - A local activity that is called by its function is guarded under the function's name,
+//     not under the one that it is registered with.
 //
 // In the SDK's test environments every workflow has the same id and activities are counted
 // from one: give each environment a store of its own.

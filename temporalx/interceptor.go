@@ -141,7 +141,7 @@ func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.E
 		return nil, toTemporal(fmt.Errorf("onceguard: activity %q: %w", op.name, err))
 	}
 	data := a.worker.payloads.bind(ctx)
-	key, options, err := op.plan(info, in.Args, set.Key, data)
+	key, options, err := op.plan(info, in.Args, set.Key, localNumber(interceptor.Header(ctx)), data)
 	if err != nil {
 		return nil, toTemporal(err)
 	}

@@ -31,8 +31,18 @@ type KeyFunc interface {
 
 // activityCall is what a key is made of.
 type activityCall struct {
-	info activity.Info
-	args []any
+	info  activity.Info
+	args  []any
+	name  string // in place of the activity type, when a rule names the operation
+	local string // the number of a local activity in its workflow, when that is known
+}
+
+// named is the part of a key that says what is called.
+func (c *activityCall) named() string {
+	if c.name != "" {
+		return c.name
+	}
+	return c.info.ActivityType.Name
 }
 
 // DefaultKey is the key of one activity execution, the same in all its attempts:
@@ -42,7 +52,9 @@ type activityCall struct {
 // Each part is percent-escaped, so that two executions never share a key. The time
 // tells executions apart to which a workflow gives the same activity id, one after
 // the other. A standalone activity has an empty workflow id and the run id of its
-// own; a local activity has "local" instead of the time. A key over 255 bytes becomes
+// own. A local activity has its number among those of the workflow and "local-call" instead of id and time
+// (its id and "local" where the worker of the workflow has no interceptor, and then an
+// attempt that the SDK schedules by a timer has another key). A key over 255 bytes becomes
 // "sha256/" and its digest in hexadecimal.
 func DefaultKey() KeyFunc { return executionKey{} }
 
@@ -65,13 +77,14 @@ func (executionKey) key(call activityCall) (string, error) {
 		return "", fmt.Errorf("%w: the activity has no run id, so that others could have the same key: "+
 			"give it a rule with KeyFrom", guard.ErrInvalidKey)
 	}
-	parts := []string{info.Namespace, workflow, run, info.ActivityID, info.ActivityType.Name}
-	if info.IsLocalActivity {
-		parts = append(parts, "local")
-	} else {
-		parts = append(parts, info.ScheduledTime.UTC().Format(time.RFC3339Nano))
+	id, last := info.ActivityID, info.ScheduledTime.UTC().Format(time.RFC3339Nano)
+	switch {
+	case info.IsLocalActivity && call.local != "":
+		id, last = call.local, "local-call"
+	case info.IsLocalActivity:
+		last = "local"
 	}
-	return joined(parts), nil
+	return joined([]string{info.Namespace, workflow, run, id, call.named(), last}), nil
 }
 
 // WorkflowKey is a key of one activity of a workflow, over all its runs:
@@ -104,15 +117,15 @@ func (workflowKey) key(call activityCall) (string, error) {
 	if info.WorkflowExecution.ID == "" {
 		return "", fmt.Errorf("%w: the activity belongs to no workflow: give it a rule with another key", guard.ErrInvalidKey)
 	}
-	if !info.IsLocalActivity && strings.Trim(info.ActivityID, "0123456789") == "" {
+	if info.IsLocalActivity {
+		return "", fmt.Errorf("%w: a local activity has only a number, which may be another one in the next run: "+
+			"use KeyFrom or WithKey", guard.ErrInvalidKey)
+	}
+	if strings.Trim(info.ActivityID, "0123456789") == "" {
 		return "", fmt.Errorf("%w: the activity id %q is one that the SDK has made, and that may be another one in the next run: "+
 			"set ActivityOptions.ActivityID, to a name", guard.ErrInvalidKey, info.ActivityID)
 	}
-	parts := []string{info.Namespace, info.WorkflowExecution.ID, info.ActivityID, info.ActivityType.Name}
-	if info.IsLocalActivity {
-		parts = append(parts, "local")
-	}
-	return joined(parts), nil
+	return joined([]string{info.Namespace, info.WorkflowExecution.ID, info.ActivityID, call.named()}), nil
 }
 
 // joined is a key of parts, escaped so that two lists of parts never make one key.
@@ -179,11 +192,21 @@ func (k argumentKey[A]) key(call activityCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := k.f(argument)
+	key, err := k.safely(argument)
 	if err != nil {
 		return "", fmt.Errorf("%w: from the first argument: %w", guard.ErrInvalidKey, err)
 	}
 	return key, nil
+}
+
+// safely makes an error of a panic of the user's function.
+func (k argumentKey[A]) safely(argument A) (key string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return k.f(argument)
 }
 
 // firstArgument returns the first argument as an A. A dynamic activity's is not

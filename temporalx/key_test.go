@@ -282,7 +282,7 @@ func TestPlan_ComparesArgumentsOfBusinessKeysAndLocalActivities(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, options, err := (&guarded{key: tt.key}).plan(tt.info, []any{order{"o-1"}}, "", data)
+			_, options, err := (&guarded{key: tt.key}).plan(tt.info, []any{order{"o-1"}}, "", "", data)
 			if err != nil || len(options) != tt.want {
 				t.Errorf("%d options, error %v, want %d", len(options), err, tt.want)
 			}
@@ -304,7 +304,7 @@ func TestWorkflowKey_IsOfTheWorkflowAndNotOfItsRun(t *testing.T) {
 		info activity.Info
 		want string // "": an error
 	}{
-		"an activity's": {info, "shop/order%2F4711/the%20charge/Charge"}, "local": {local, "shop/order%2F4711/1/Charge/local"},
+		"an activity's": {info, "shop/order%2F4711/the%20charge/Charge"}, "local": {local, ""},
 		"standalone": {standalone, ""}, "numbered": {numbered, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 type guarded struct {
 	*guard.Operation[outcome]
 	name   string // of the activity type
+	called string // in keys: the operation of a rule for one type, else the type
 	key    KeyFunc
 	shares bool // the operation is also that of other types
 }
@@ -25,12 +26,12 @@ type guarded struct {
 // plan makes of an activity's call the key and the options of a guard's call. A key
 // that the workflow has set goes before that of the rule.
 func (g *guarded) plan(
-	info activity.Info, args []any, set string, data converter.DataConverter,
+	info activity.Info, args []any, set, local string, data converter.DataConverter,
 ) (key string, options []guard.CallOption, err error) {
 	compares := true
 	if key = set; key == "" {
 		compares = g.key.compares(info)
-		if key, err = g.key.key(activityCall{info, args}); err != nil {
+		if key, err = g.key.key(activityCall{info, args, g.called, local}); err != nil {
 			return "", nil, fmt.Errorf("onceguard: activity %q: %w", g.name, err)
 		}
 	}
@@ -158,7 +159,10 @@ func (o *operations) newGuarded(rule *Rule, activityType string) (*guarded, erro
 	case err != nil:
 		return nil, err
 	}
-	made := &guarded{Operation: op, name: activityType, key: rule.Key, shares: rule.shares()}
+	made := &guarded{Operation: op, name: activityType, called: activityType, key: rule.Key, shares: rule.shares()}
+	if rule.Activity != "" {
+		made.called = rule.operation(activityType)
+	}
 	if isNil(made.key) {
 		made.key = DefaultKey()
 	}

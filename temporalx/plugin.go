@@ -127,6 +127,12 @@ func (p *Plugin) check(instance string) error {
 		p.onUnmatched(fmt.Errorf("onceguard: %w", unmatched))
 		unmatched = nil
 	}
+	for name := range seen.types {
+		// What would fail every call of it is to fail the start.
+		if _, err := p.interceptor.operations.get(name); err != nil {
+			misfits = errors.Join(misfits, err)
+		}
+	}
 	if err := errors.Join(unmatched, misfits); err != nil {
 		return fmt.Errorf("onceguard: the rules do not fit the activities of this worker: %w", err)
 	}

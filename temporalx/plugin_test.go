@@ -222,6 +222,7 @@ func TestPlugin_TypesThatDoNotFitStopTheWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.rule.Prefix = "Pay"
+			test.rule.Options = []guard.OperationOption{guard.OnStorageError(guard.FailClosed)}
 			b := pluginBench(t, newPlugin(t, setup{rules: []temporalx.Rule{test.rule}}, nil))
 			b.activity("PayNow", test.activity)
 			if test.want == nil {

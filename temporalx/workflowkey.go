@@ -2,7 +2,9 @@ package temporalx
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 
 	"go.temporal.io/api/common/v1"
@@ -23,7 +25,12 @@ type setKey struct {
 	Inherit bool   `json:"inherit,omitempty"` // by child workflows and the next run
 }
 
-type setKeyKey struct{}
+// In a workflow's context: the key that it has set for activities, and the one that goes
+// to other runs as well, which counts for activities where there is no other.
+type (
+	ownKey       struct{}
+	inheritedKey struct{}
+)
 
 // WithKey sets the key of the guarded activities that are executed with the context,
 // local ones too. It goes before the key of their rule:
@@ -38,9 +45,11 @@ type setKeyKey struct{}
 // interceptor. The key goes into a header of the history, as it is: use no secret.
 //
 // It must be the same when the workflow is replayed. Child workflows do not inherit
-// it, see [WithInheritedKey]. An empty key is an invalid one.
+// it, see [WithInheritedKey], whose key goes on to them beside it. An empty key is an
+// invalid one. The operation tells one type of activity from another, nothing else does:
+// two calls of one type with one key and the same arguments are one effect.
 func WithKey(ctx workflow.Context, key string) workflow.Context {
-	return workflow.WithValue(ctx, setKeyKey{}, setKey{Key: key})
+	return workflow.WithValue(ctx, ownKey{}, setKey{Key: key})
 }
 
 // WithInheritedKey is [WithKey] for the child workflows that are executed with the
@@ -48,7 +57,8 @@ func WithKey(ctx workflow.Context, key string) workflow.Context {
 // guarded activities have the key, unless they set another. It must fit the
 // arguments of all of them: the operation tells one type of activity from another, nothing else does.
 func WithInheritedKey(ctx workflow.Context, key string) workflow.Context {
-	return workflow.WithValue(ctx, setKeyKey{}, setKey{Key: key, Inherit: true})
+	ctx = workflow.WithValue(ctx, ownKey{}, nil) // what was set before counts no more
+	return workflow.WithValue(ctx, inheritedKey{}, setKey{Key: key, Inherit: true})
 }
 
 // payload is the header's, in the form of the SDK's default converter, whatever the
@@ -74,6 +84,21 @@ func fromHeader(fields map[string]*common.Payload) (set setKey, ok bool, err err
 		return set, true, fmt.Errorf("%w: the workflow has set one that is empty or no UTF-8", guard.ErrInvalidKey)
 	}
 	return set, true, nil
+}
+
+// headerLocal is the name of the header with the number of a local activity among those
+// that its workflow has executed. Unlike its id it is the same in all attempts: the SDK
+// gives an attempt that it schedules by a timer an id of its own.
+const headerLocal = "onceguard-local"
+
+// localNumber is that number, empty where the worker of the workflow has no interceptor.
+func localNumber(fields map[string]*common.Payload) string {
+	var n int
+	payload := fields[headerLocal]
+	if payload == nil || converter.GetDefaultDataConverter().FromPayload(payload, &n) != nil {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // InterceptWorkflow is called by the SDK for every workflow: it carries the keys that
@@ -116,11 +141,12 @@ func (w *workflowInbound) inherit(ctx workflow.Context) workflow.Context {
 	if w.inherited == nil {
 		return ctx
 	}
-	return workflow.WithValue(ctx, setKeyKey{}, *w.inherited)
+	return workflow.WithValue(ctx, inheritedKey{}, *w.inherited)
 }
 
 type workflowOutbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
+	locals int // local activities that were executed so far
 }
 
 // receiver is what a key is sent to.
@@ -134,8 +160,11 @@ const (
 // send puts the key of a context into the header of what is executed with it, which the
 // SDK has made anew for that.
 func send(ctx workflow.Context, to receiver) error {
-	set, ok := ctx.Value(setKeyKey{}).(setKey)
-	if !ok || to == forRun && !set.Inherit {
+	set, ok := ctx.Value(ownKey{}).(setKey)
+	if !ok || to == forRun {
+		set, ok = ctx.Value(inheritedKey{}).(setKey)
+	}
+	if !ok {
 		return nil
 	}
 	payload, err := set.payload()
@@ -157,6 +186,12 @@ func (w *workflowOutbound) ExecuteLocalActivity(ctx workflow.Context, activityTy
 	if err := send(ctx, forActivity); err != nil {
 		return failed(ctx, err)
 	}
+	w.locals++
+	payload, err := converter.GetDefaultDataConverter().ToPayload(w.locals)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	interceptor.WorkflowHeader(ctx)[headerLocal] = payload
 	return w.Next.ExecuteLocalActivity(ctx, activityType, args...)
 }
 
@@ -187,7 +222,7 @@ func (w *workflowOutbound) NewContinueAsNewErrorWithOptions(
 		NewContinueAsNewErrorWithOptions(workflow.Context, workflow.ContinueAsNewErrorOptions, any, ...any) error
 	})
 	if !ok {
-		return w.Next.NewContinueAsNewError(ctx, wfn, args...)
+		return errors.New("onceguard: this version of the Temporal SDK cannot continue as new with options behind an interceptor")
 	}
 	return next.NewContinueAsNewErrorWithOptions(ctx, options, wfn, args...)
 }
@@ -209,7 +244,8 @@ type keyOrError struct {
 
 // Key returns the key of the activity whose context this is, to pass to a provider
 // as its idempotency key, or to guard one call inside a larger activity by a
-// guard.Operation of its own. For an activity that is guarded it is the guard's key; for
+// guard.Operation of its own. It is unique within one type of activity: put the type in front where a
+// provider knows one kind of key for all. For an activity that is guarded it is the guard's key; for
 // another it is the one that the workflow has set, or else that of [DefaultKey].
 // Its errors match guard.ErrInvalidKey.
 func Key(ctx context.Context) (string, error) {
@@ -222,5 +258,5 @@ func Key(ctx context.Context) (string, error) {
 	if !activity.IsActivity(ctx) {
 		return "", fmt.Errorf("onceguard: %w: this is not the context of an activity", guard.ErrInvalidKey)
 	}
-	return DefaultKey().key(activityCall{info: activity.GetInfo(ctx)})
+	return DefaultKey().key(activityCall{info: activity.GetInfo(ctx), local: localNumber(interceptor.Header(ctx))})
 }

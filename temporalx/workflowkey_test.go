@@ -321,3 +321,29 @@ func TestWithKey_AHistoryIsReplayedWithAndWithoutTheInterceptor(t *testing.T) {
 		})
 	}
 }
+
+// setsAnother has an inherited key, sets another one for an activity, and continues as new.
+func setsAnother(ctx workflow.Context, again bool) error {
+	ctx = withOptions(ctx)
+	if !again {
+		ctx = temporalx.WithInheritedKey(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID)
+	}
+	if err := workflow.ExecuteActivity(ctx, "Charge", Order{ID: "o-1"}).Get(ctx, nil); err != nil || again {
+		return err
+	}
+	ctx = temporalx.WithKey(ctx, "another of "+workflow.GetInfo(ctx).WorkflowExecution.ID)
+	if err := workflow.ExecuteActivity(ctx, "Charge", Order{ID: "o-2"}).Get(ctx, nil); err != nil {
+		return err
+	}
+	return workflow.NewContinueAsNewError(ctx, setsAnother, true)
+}
+
+func TestWithKey_DoesNotEndTheInheritanceOfAnotherKey(t *testing.T) {
+	t.Parallel()
+	var done effects
+	b := chargeBench(t, setup{}, &done, setsAnother)
+	if err := b.run(setsAnother, false).Get(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	done.want(t, 2) // the run that follows has the inherited key
+}
