@@ -81,7 +81,7 @@ func (c *call) foundHeld(ctx context.Context, reply *ReserveReply) (Outcome, boo
 // settlesIn is how long it takes until the recovery hook may be asked about a held
 // record, by the store's clock, of which the time left of the record is a reading.
 func (c *call) settlesIn(rec Record, left time.Duration) time.Duration {
-	if !c.op.recovers() || rec.Status != StatusHeld {
+	if !c.op.recovers() {
 		return 0
 	}
 	now := rec.Until.Add(-left)

@@ -102,31 +102,46 @@ type Cipher interface {
 }
 
 // encoding names how an operation's results become bytes.
-func (s *settings) encoding() string {
-	if s.cipher == nil {
-		return s.codec.Encoding()
-	}
-	return s.codec.Encoding() + "+" + s.cipher.Name()
-}
+func (s *settings) encoding() string { return s.enciphered(s.codec.Encoding()) }
 
 // seal turns a result into the bytes that are stored.
 func (s *settings) seal(key Key, result any) ([]byte, error) {
 	data, err := s.codec.Marshal(result)
-	if err != nil || s.cipher == nil {
-		return data, err
+	if err != nil {
+		return nil, err
 	}
-	return s.cipher.Encrypt(key, data)
+	return s.encrypt(key, data)
 }
 
 // open undoes seal.
 func (s *settings) open(key Key, data []byte, result any) error {
-	if s.cipher != nil {
-		var err error
-		if data, err = s.cipher.Decrypt(key, data); err != nil {
-			return err
-		}
+	data, err := s.decrypt(key, data)
+	if err != nil {
+		return err
 	}
 	return s.codec.Unmarshal(data, result)
+}
+
+// enciphered is the name of an encoding with that of the cipher, if there is one.
+func (s *settings) enciphered(encoding string) string {
+	if s.cipher == nil {
+		return encoding
+	}
+	return encoding + "+" + s.cipher.Name()
+}
+
+func (s *settings) encrypt(key Key, data []byte) ([]byte, error) {
+	if s.cipher == nil {
+		return data, nil
+	}
+	return s.cipher.Encrypt(key, data)
+}
+
+func (s *settings) decrypt(key Key, data []byte) ([]byte, error) {
+	if s.cipher == nil {
+		return data, nil
+	}
+	return s.cipher.Decrypt(key, data)
 }
 
 // safely turns a panic in the user's encoding methods into an error.

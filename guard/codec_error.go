@@ -77,28 +77,21 @@ func (n namedErrors) Unmarshal(data []byte, remembered *error) error {
 }
 
 // errorEncoding names how an operation's errors become bytes.
-func (s *settings) errorEncoding() string {
-	if s.cipher == nil {
-		return s.errorCodec.Encoding()
-	}
-	return s.errorCodec.Encoding() + "+" + s.cipher.Name()
-}
+func (s *settings) errorEncoding() string { return s.enciphered(s.errorCodec.Encoding()) }
 
 // sealError turns an error into the bytes that are stored.
 func (s *settings) sealError(key Key, remembered error) ([]byte, error) {
 	data, err := s.errorCodec.Marshal(remembered)
-	if err != nil || s.cipher == nil {
-		return data, err
+	if err != nil {
+		return nil, err
 	}
-	return s.cipher.Encrypt(key, data)
+	return s.encrypt(key, data)
 }
 
 // openError undoes sealError.
 func (s *settings) openError(key Key, data []byte) (remembered, err error) {
-	if s.cipher != nil {
-		if data, err = s.cipher.Decrypt(key, data); err != nil {
-			return nil, err
-		}
+	if data, err = s.decrypt(key, data); err != nil {
+		return nil, err
 	}
 	if err = s.errorCodec.Unmarshal(data, &remembered); err == nil && remembered == nil {
 		err = errors.New("the error codec returned no error")

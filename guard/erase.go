@@ -28,19 +28,18 @@ func (op *operation) erase(ctx context.Context, key Key) error {
 	if !ok {
 		return fmt.Errorf("onceguard: operation %q: the store %s cannot erase", op.name, storeName(op.guard.store))
 	}
-	bounded, cancel := context.WithTimeout(ctx, op.storeTimeout)
-	defer cancel()
 	// As long as an owner may go on trying to store its result.
 	lease := op.lease
 	if op.protects() {
 		lease = max(lease, op.patience())
 	}
-	reply, err := eraser.Erase(bounded, EraseRequest{Key: op.stored(key), Lease: lease})
-	if err != nil && ended(ctx) != nil {
-		return fmt.Errorf("onceguard: operation %q: the key may not be erased: %w", op.name, ended(ctx))
-	}
+	var reply EraseReply
+	err := op.outside(ctx, PhaseErase, func(ctx context.Context) (err error) {
+		reply, err = eraser.Erase(ctx, EraseRequest{Key: op.stored(key), Lease: lease})
+		return err
+	})
 	if err != nil {
-		return &StorageError{Operation: op.name, Phase: PhaseErase, Class: Classify(err), Err: err}
+		return err
 	}
 	if rec := reply.Record; !reply.Erased && (rec.Status == StatusHeld || rec.Dispatch != nil && reply.Left == 0) {
 		return outcomeUnknown(op.name, rec, 0, nil)

@@ -139,17 +139,22 @@ type StorageError struct {
 }
 
 func (e *StorageError) Error() string {
-	what := "the action did not run"
-	switch e.Phase { //nolint:exhaustive // all others are part of a call
-	case PhaseErase:
-		what = "the key may not be erased"
-	case PhaseResolve:
-		what = "the key may not be resolved"
-	case PhaseList:
-		what = "the list ends here"
-	}
 	return fmt.Sprintf("onceguard: operation %q: %v at %s (%s), %s: %v",
-		e.Operation, ErrStorage, e.Phase, e.Class, what, e.Err)
+		e.Operation, ErrStorage, e.Phase, e.Class, undone(e.Phase), e.Err)
+}
+
+// undone says what a store that fails in a phase leaves undone.
+func undone(phase Phase) string {
+	switch phase { //nolint:exhaustive // all others are part of a call
+	case PhaseErase:
+		return "the key may not be erased"
+	case PhaseResolve:
+		return "the key may not be resolved"
+	case PhaseList:
+		return "the list ends here"
+	default:
+		return "the action did not run"
+	}
 }
 
 // Is matches [ErrStorage].

@@ -103,19 +103,11 @@ func (g *Guard) lister(ctx context.Context, q *ListQuery) (Lister, error) {
 
 // page asks for one page, with the time limit of a page: it may hold many records.
 func (g *Guard) page(ctx context.Context, lister Lister, req ListRequest) (page ListReply, err error) {
-	bounded, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	err = safely(func() (err error) {
-		page, err = lister.List(bounded, req)
+	err = outside(ctx, pageTimeout, "list", req.Operation, PhaseList, func(ctx context.Context) (err error) {
+		page, err = lister.List(ctx, req)
 		return err
 	})
-	switch {
-	case err != nil && ended(ctx) != nil:
-		return page, fmt.Errorf("onceguard: list: %w", ended(ctx))
-	case err != nil:
-		return page, &StorageError{Operation: req.Operation, Phase: PhaseList, Class: Classify(err), Err: err}
-	}
-	return page, nil
+	return page, err
 }
 
 const pageTimeout = 10 * time.Second

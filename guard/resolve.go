@@ -124,16 +124,11 @@ func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T])
 
 // check finds what contradicts itself.
 func (r *Resolution[T]) check(op *operation) error {
-	var faults []error
-	wrong := func(is bool, text string) {
-		if is {
-			faults = append(faults, errors.New(text))
-		}
-	}
-	wrong(r.As == StatusFailed && r.Err == nil, "no Err: it is what calls are to get")
-	wrong(r.As != StatusFailed && r.Err != nil, "an Err goes with As: StatusFailed only")
-	wrong(r.As != StatusCompleted && !reflect.ValueOf(&r.Value).Elem().IsZero(), "a Value goes with As: StatusCompleted only")
-	wrong(r.Hashed && op.cipher != nil && r.As != StatusReleased,
+	var faults faults
+	faults.wrong(r.As == StatusFailed && r.Err == nil, "no Err: it is what calls are to get")
+	faults.wrong(r.As != StatusFailed && r.Err != nil, "an Err goes with As: StatusFailed only")
+	faults.wrong(r.As != StatusCompleted && !reflect.ValueOf(&r.Value).Elem().IsZero(), "a Value goes with As: StatusCompleted only")
+	faults.wrong(r.Hashed && op.cipher != nil && r.As != StatusReleased,
 		"a hashed key with a cipher: what is encrypted for it could not be decrypted by calls: give the plain key")
 	return errors.Join(faults...)
 }
@@ -155,23 +150,19 @@ func (op *operation) checkResolution(key string, req *ResolveRequest) error {
 	return errors.Join(faults...)
 }
 
-func (op *operation) resolveKey(ctx context.Context, req ResolveRequest) (err error) {
+func (op *operation) resolveKey(ctx context.Context, req ResolveRequest) error {
 	resolver, ok := op.guard.store.(Resolver)
 	if !ok {
 		return fmt.Errorf("onceguard: operation %q: the store %s cannot resolve", op.name, storeName(op.guard.store))
 	}
-	bounded, cancel := context.WithTimeout(ctx, op.storeTimeout)
-	defer cancel()
 	var reply ResolveReply
-	err = safely(func() (err error) {
-		reply, err = resolver.Resolve(bounded, req)
+	err := op.outside(ctx, PhaseResolve, func(ctx context.Context) (err error) {
+		reply, err = resolver.Resolve(ctx, req)
 		return err
 	})
 	switch {
-	case err != nil && ended(ctx) != nil:
-		return fmt.Errorf("onceguard: operation %q: the key may not be resolved: %w", op.name, ended(ctx))
 	case err != nil:
-		return &StorageError{Operation: op.name, Phase: PhaseResolve, Class: Classify(err), Err: err}
+		return err
 	case !reply.Resolved:
 		return &NotResolvedError{Operation: op.name, Found: reply.Found, Record: reply.Record, Left: reply.Left, seen: req.Fence}
 	}

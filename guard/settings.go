@@ -160,3 +160,12 @@ func oneOf[S ~string](name string, v S, allowed ...S) error {
 	}
 	return fmt.Errorf("%s %q: must be one of %q", name, v, allowed)
 }
+
+// faults are what is wrong with options, one after the other.
+type faults []error
+
+func (f *faults) wrong(is bool, text string) {
+	if is {
+		*f = append(*f, errors.New(text))
+	}
+}

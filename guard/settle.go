@@ -34,8 +34,8 @@ const (
 // until a result is encoded, which may take its time, and no longer: no renewal lands
 // on top of what is written.
 func (c *call) settle(ctx context.Context, held *heldLease, actionErr error) {
-	if c.own.Owner.Token == "" {
-		return // the kill switch is off: nothing was asked of the store
+	if c.off {
+		return // nothing was asked of the store
 	}
 	// What is decided stands also when the code of a user exits the goroutine.
 	var s settlement

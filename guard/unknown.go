@@ -158,25 +158,20 @@ func (s *settings) checkHolds() error {
 // checkProtection finds what would let an effect happen twice that is to happen at
 // most once, in the words of the option that asks for it.
 func (s *settings) checkProtection(store Store) error {
-	var faults []error
-	wrong := func(is bool, text string) {
-		if is {
-			faults = append(faults, errors.New(text))
-		}
-	}
+	var faults faults
 	_, holder := store.(Holder)
-	wrong(s.recovers() && s.holdRetention < 2*s.settle+s.lease, fmt.Sprintf("hold retention %s: shorter than a lease and twice the settle time "+
+	faults.wrong(s.recovers() && s.holdRetention < 2*s.settle+s.lease, fmt.Sprintf("hold retention %s: shorter than a lease and twice the settle time "+
 		"of %s, so the key may be free before the recovery hook is asked: make it longer", s.holdRetention, s.settle))
-	wrong(s.payments && !s.atMostOnce && !s.recovers(), "ForPayments: how a run that nobody knows the end of is treated is missing: "+
+	faults.wrong(s.payments && !s.atMostOnce && !s.recovers(), "ForPayments: how a run that nobody knows the end of is treated is missing: "+
 		"add AtMostOnce() or, better, a recovery hook that asks the provider (WithRecovery, or what an adapter has in its place)")
-	wrong(s.holds() && !holder, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure need a store that is a guard.Holder; "+
+	faults.wrong(s.holds() && !holder, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure need a store that is a guard.Holder; "+
 		storeName(store)+" is not: use redisx or NewMemoryStore, or leave these options out")
-	wrong((s.protects() || s.payments) && s.onStorageError == FailOpen, "AtMostOnce, MarkDispatch, WithRecovery and ForPayments do not go with "+
+	faults.wrong((s.protects() || s.payments) && s.onStorageError == FailOpen, "AtMostOnce, MarkDispatch, WithRecovery and ForPayments do not go with "+
 		"OnStorageError(FailOpen), the default: a call that the store does not answer would run beside another one: "+
 		"add OnStorageError(FailClosed)")
-	wrong(s.holds() && s.onInFlight == Run, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure do not go with "+
+	faults.wrong(s.holds() && s.onInFlight == Run, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure do not go with "+
 		"OnInFlight(Run), which takes no reservation: use Wait or Refuse")
-	wrong((s.protects() || s.payments) && s.onUnreadable == Run, "AtMostOnce, MarkDispatch, WithRecovery and ForPayments do not go with "+
+	faults.wrong((s.protects() || s.payments) && s.onUnreadable == Run, "AtMostOnce, MarkDispatch, WithRecovery and ForPayments do not go with "+
 		"OnUnreadable(Run): a result that cannot be read would be run again: use OnUnreadable(Refuse), or leave it out")
 	return errors.Join(faults...)
 }
