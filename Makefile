@@ -1,7 +1,7 @@
 # The commands of a working day. What they do is in scripts/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt fuzz faults mutations coverage temporal standalone sdks bench
+.PHONY: help demo test check lint fmt fuzz faults soak mutations coverage temporal standalone sdks bench
 
 export GOWORK := off
 
@@ -29,6 +29,9 @@ fuzz: ## run every fuzz target for a minute
 
 faults: ## kill and stop payments at random, 200 times or COUNT=, from a SEED=
 	@scripts/faults.sh "$(COUNT)" "$(SEED)"
+
+soak: ## kill the workers of 500 workflows for two minutes, or of COUNT=, from a SEED=
+	@scripts/soak.sh "$(COUNT)" "$(SEED)"
 
 mutations: ## break the protocol on purpose, and see that a test notices each fault
 	@go -C tools run ./mutations
