@@ -58,6 +58,9 @@ func TestStorm_EachOrderIsChargedOnce(t *testing.T) {
 	with := newStorm(t, "guarded", workflows, seed)
 	with.run()
 	with.judge()
+	if t.Failed() {
+		return
+	}
 	without := newStorm(t, "unguarded", unguarded, seed)
 	without.run()
 	without.judgeUnguarded()
