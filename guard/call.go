@@ -126,6 +126,10 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 		c.request.Dispatched, c.request.Recovers = c.op.dispatchesAtOnce(), c.op.recovers()
 		c.request.Settle, c.request.HoldRetention = c.op.settle, c.op.holdRetention
 	}
+	if err := config.turn.check(); err != nil {
+		return fmt.Errorf("onceguard: operation %q: %w", c.op.name, err)
+	}
+	c.request.Turn = config.turn
 	var err error
 	if c.request.Fingerprint, err = config.fingerprinted(); err != nil {
 		return fmt.Errorf("onceguard: operation %q: %w", c.op.name, err)

@@ -95,7 +95,7 @@ func (h *heldLease) dispatch(ctx context.Context) error {
 }
 
 func (m mark) and(other mark) mark {
-	return mark{m.dispatched || other.dispatched, m.nothingFound || other.nothingFound}
+	return mark{dispatched: m.dispatched || other.dispatched, nothingFound: m.nothingFound || other.nothingFound}
 }
 
 // marking asks the renewer for a renewal that sets a mark.

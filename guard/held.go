@@ -30,6 +30,7 @@ type running struct {
 	key      Key
 	lease    *Lease     // nil when it runs unguarded
 	held     *heldLease // as lease
+	own      Record     // the reservation as it was made
 	disabled bool       // it runs because the kill switch is off
 	around   *running
 	ended    atomic.Bool // the action has come back: its context says nothing any more

@@ -64,7 +64,7 @@ func (m *MemoryStore) Reserve(ctx context.Context, req ReserveRequest) (ReserveR
 		case old.Owner.Token == req.Owner.Token && old.Status == StatusPending:
 			next = old.Record // the same acquisition, asked for again
 		case flip:
-			old.Status, old.Until = StatusHeld, old.expires
+			old.Status, old.Until, old.Kept = StatusHeld, old.expires, nil
 			return ReserveReply{Record: old.Record.copy(), Left: left(old.Until, now), Held: true}, nil
 		case !free:
 			return ReserveReply{Record: old.Record.copy(), Left: left(old.Until, now)}, nil
@@ -99,6 +99,9 @@ func (m *MemoryStore) Renew(ctx context.Context, req RenewRequest) (RenewReply, 
 	}
 	if req.NothingFound && next.evidence() {
 		next.Dispatch, next.Fingerprint = nil, req.Record.Fingerprint
+	}
+	if req.Keep != nil {
+		next.Kept = req.Keep
 	}
 	if req.Dispatched {
 		next.dispatch(now)
@@ -261,6 +264,9 @@ func (m *MemoryStore) hold(key Key, rec *Record, now time.Time, life, dispatched
 }
 
 func (m *MemoryStore) put(key Key, rec Record, expires time.Time) {
+	if rec.Status != StatusPending {
+		rec.Kept = nil // it is kept no more
+	}
 	if old := m.records[key]; old != nil {
 		old.Record, old.expires = rec.copy(), expires
 		heap.Fix(&m.expiry, old.index)

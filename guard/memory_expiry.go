@@ -24,6 +24,10 @@ func (r Record) copy() Record {
 		dispatch := *r.Dispatch
 		r.Dispatch = &dispatch
 	}
+	if r.Kept != nil {
+		kept := *r.Kept
+		r.Kept = &kept
+	}
 	if r.Resolved != nil {
 		resolver := *r.Resolved
 		r.Resolved = &resolver

@@ -11,7 +11,7 @@ import (
 // freeTo reports whether a reserve of another owner may take the record, and
 // whether it makes it held instead.
 func (r *memoryRecord) freeTo(req ReserveRequest, now time.Time) (free, flip bool) {
-	over := !r.Until.After(now)
+	over := !r.Until.After(now) || r.Status == StatusPending && r.Kept.before(req.Turn)
 	switch {
 	case r.Status == StatusReleased:
 		return r.Owner.Token != req.Owner.Token, false
@@ -142,7 +142,7 @@ func (m *MemoryStore) Resolve(ctx context.Context, req ResolveRequest) (ResolveR
 		return ResolveReply{Resolved: again, Found: true, Record: old.Record.copy(), Left: left(old.Until, now)}, nil
 	}
 	next, resolver := old.Record, req.Resolver
-	next.Version, next.Status, next.Dispatch, next.Resolved = SchemaVersion, req.As, nil, &resolver
+	next.Version, next.Status, next.Dispatch, next.Resolved, next.Kept = SchemaVersion, req.As, nil, &resolver, nil
 	next.Fence = max(old.Fence+1, now.UnixMicro())
 	next.Until, next.Updated = now.Add(req.Retention), now
 	life := CompletedLifetime(req.Lease, req.Retention)

@@ -28,6 +28,7 @@ type callConfig struct {
 	hasInput    bool
 	input       any
 	fingerprint Fingerprint
+	turn        *Turn
 }
 
 type option func(*settings)
@@ -185,7 +186,9 @@ func WithCancelOnLost() Option {
 // KeepReserved names the errors of an action that mean "not finished yet", such
 // as the one of an asynchronous completion, and how long the key then stays
 // reserved from now: at least a lease, at most 10 years. Nothing is released, and
-// the outcome is pending. The error comes back unchanged. Default: every error
+// the outcome is pending. The error comes back unchanged. [Operation.Complete] ends such a run, with
+// what [ReservationFromContext] has given the action; a later turn of the same job may
+// take it over, see [WithTurn]. The run counts as dispatched, if the operation knows that. Default: every error
 // is left to the failure policy, which without one releases the key. The function is
 // called by many goroutines at once; if it panics, it has said no.
 func KeepReserved(f func(error) (time.Duration, bool)) Option {

@@ -53,7 +53,10 @@ func (c *call) load(ctx context.Context) (LoadReply, error) {
 }
 
 // mark is what a renewal is to write beside the lease.
-type mark struct{ dispatched, nothingFound bool }
+type mark struct {
+	dispatched, nothingFound bool
+	kept                     *Turn // of the last renewal of what is left to a later completion
+}
 
 func (c *call) renew(ctx context.Context, own Record, lease, limit time.Duration, as mark) (RenewReply, error) {
 	ctx, phase := c.obs.phase(ctx, PhaseRenew)
@@ -61,7 +64,7 @@ func (c *call) renew(ctx context.Context, own Record, lease, limit time.Duration
 	defer cancel()
 	reply, err := c.op.store.Renew(bounded, RenewRequest{
 		Key: c.stored, Record: own, Lease: lease, Retention: c.op.retention,
-		Dispatched: as.dispatched, NothingFound: as.nothingFound, HoldRetention: c.request.HoldRetention,
+		Keep: as.kept, Dispatched: as.dispatched, NothingFound: as.nothingFound, HoldRetention: c.request.HoldRetention,
 	})
 	if err != nil {
 		phase.end(c.failed(ctx, PhaseRenew, err))

@@ -15,7 +15,7 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 	var held *heldLease
 	if as == OutcomeExecuted {
 		actionCtx, held = c.hold(ctx)
-		this.held, this.lease = held, held.lease
+		this.held, this.lease, this.own = held, held.lease, c.own
 	}
 	defer func() {
 		if c.recovering {

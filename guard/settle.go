@@ -264,14 +264,19 @@ const (
 
 var errNotTaken = errors.New("onceguard: the store did not take it in time")
 
-// keep leaves the key reserved for a later completion, by one last renewal. Nothing
+// keep leaves the key reserved for a later completion, by one last renewal. That the
+// action has left it is its word that something is out. Nothing
 // is released even if that fails: the completion is still to come.
 func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) {
 	if c.op.onInFlight == Run {
 		c.kept = true // of nothing: the mode reserves nothing
 		return
 	}
-	reply, err := c.renew(ctx, c.own, min(max(length, c.op.lease), maxRetention), c.op.storeTimeout, mark{})
+	as := mark{dispatched: c.op.protects(), kept: c.request.Turn}
+	if as.kept == nil {
+		as.kept = &Turn{Job: c.own.Owner.Token} // a job of its own
+	}
+	reply, err := c.renew(ctx, c.own, min(max(length, c.op.lease), maxRetention), c.op.storeTimeout, as)
 	switch {
 	case err == nil && reply.Status != RenewLost:
 		c.kept = true

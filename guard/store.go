@@ -85,8 +85,20 @@ type Record struct {
 	TookOver    *Previous // nil unless the reservation was a takeover; results and tombstones keep it
 	Dispatch    *Dispatch // of a pending or held record, nil while nothing can have happened
 	Resolved    *Owner    // who settled the record in its owner's stead, see [Resolver]; else nil
+	Kept        *Turn     // of a reservation that was left to a later completion, see [KeepReserved]; else nil
 	Encoding    string    // name of the codec of Result
 	Result      []byte    // of a completed record; of a failed one the error
+}
+
+// Turn is one try of a job that is tried again under the same key, see [WithTurn].
+type Turn struct {
+	Job    string // at most 255 bytes without control characters
+	Number int64  // grows from one try to the next, at least 0 and under 2^53
+}
+
+// before reports whether the turn is an earlier one of the same job.
+func (t *Turn) before(next *Turn) bool {
+	return t != nil && next != nil && t.Job == next.Job && t.Number < next.Number
 }
 
 // Store keeps records and decides, atomically and on its own clock, who owns a
@@ -106,7 +118,9 @@ type Store interface {
 	// reservation is the same acquisition: it replies with the same fence and
 	// the same previous owner, and renews the lease. With
 	// ReserveRequest.Unreadable, the completed or failed record that is named there is
-	// free too, to exactly one caller.
+	// free too, to exactly one caller. With ReserveRequest.Turn, a reservation that an
+	// earlier turn of that job has left to a later completion (Record.Kept) is one whose
+	// lease has run out.
 	//
 	// What a store that is a [Holder] does with dispatched and held records is said there.
 	Reserve(ctx context.Context, req ReserveRequest) (ReserveReply, error)
@@ -142,6 +156,7 @@ type ReserveRequest struct {
 	Lease       time.Duration
 	Retention   time.Duration // how long the record of a dead owner is kept past its lease
 	Unreadable  *Seen         // nil, or the completed record that the caller could not decode
+	Turn        *Turn         // nil, or which turn of which job the caller is
 
 	// The rest is for a [Holder], and zero for operations that hold nothing.
 
@@ -172,6 +187,7 @@ type RenewRequest struct {
 	Record    Record // the reservation as the owner last saw it
 	Lease     time.Duration
 	Retention time.Duration
+	Keep      *Turn // sets Record.Kept, unless nil; what it is, no later renewal clears
 
 	// The rest is for a [Holder].
 

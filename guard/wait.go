@@ -126,7 +126,7 @@ func (c *call) looksFree(loaded LoadReply) bool {
 		return false
 	case loaded.Record.Status == StatusHeld:
 		return c.op.recovers() && c.settlesIn(loaded.Record, loaded.Left) == 0
-	case loaded.Left <= 0:
+	case loaded.Left <= 0, loaded.Record.Kept.before(c.request.Turn):
 		return true
 	default:
 		return loaded.Record.Status == StatusPending && loaded.Record.Owner.Token == c.request.Owner.Token

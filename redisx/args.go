@@ -14,15 +14,26 @@ func claimOf(rec guard.Record) ([]any, error) {
 	if rec.TookOver != nil {
 		fences = append(fences, rec.TookOver.Fence)
 	}
+	if rec.Kept != nil {
+		fences = append(fences, rec.Kept.Number)
+	}
 	if rec.Dispatch != nil {
 		fences = append(fences, rec.Dispatch.Fence)
 	}
 	for _, n := range fences {
 		if n < 0 || n > maxExact {
-			return nil, fmt.Errorf("fence or attempt %d: not between 0 and %d", n, int64(maxExact))
+			return nil, fmt.Errorf("fence, attempt or turn %d: not between 0 and %d", n, int64(maxExact))
 		}
 	}
 	return []any{escape(rec.Owner.Token, ""), details(rec), rec.Fence, rec.Attempt, epoch(rec.Created)}, nil
+}
+
+// checkTurn keeps to what a Lua number holds exactly.
+func checkTurn(t *guard.Turn) error {
+	if t.Number < 0 || t.Number > maxExact {
+		return fmt.Errorf("turn %d: not between 0 and %d", t.Number, int64(maxExact))
+	}
+	return nil
 }
 
 func pendingLife(lease, retention time.Duration) int64 {

@@ -14,6 +14,7 @@ local PREVIOUS = '^prev_owner=[^\n]*\nprev_fence=(%d+)\nprev_label=[^\n]*\nprev_
 local DISPATCH = '^dispatch_owner=([^\n]*)\ndispatch_fence=(%d+)\ndispatch_us=(%d+)\n'
   .. 'dispatch_label=([^\n]*)\ndispatch_traceparent=([^\n]*)\n()'
 local RESOLVED = '^resolved_owner=([^\n]*)\nresolved_label=[^\n]*\nresolved_traceparent=[^\n]*\n()'
+local KEPT = '^kept_job=([^\n]*)\nkept_turn=(%d+)\n()'
 local TAIL = '^encoding=[^\n]*\n\n'
 
 local STATUS = { pending = true, completed = true, failed = true, held = true, released = true }
@@ -47,7 +48,7 @@ local function details_at(record, raw, at)
   local label, traceparent, fingerprint, past = string.match(raw, DETAILS, at)
   if not past then return nil end
   record.label, record.traceparent, record.fingerprint = label, traceparent, fingerprint
-  record.previous, record.dispatch, record.resolved = '', '', ''
+  record.previous, record.dispatch, record.resolved, record.kept = '', '', '', ''
   if string.find(raw, '^encoding=', past) then return past end -- most records have no more
 
   local previous_fence, next = string.match(raw, PREVIOUS, past)
@@ -66,6 +67,12 @@ local function details_at(record, raw, at)
   if next then
     record.resolved, record.resolver, past = string.sub(raw, past, next - 1), resolver, next
   end
+  local job, turn, next = string.match(raw, KEPT, past)
+  if next then
+    if not exact(turn) then return nil end
+    record.kept, past = string.sub(raw, past, next - 1), next
+    record.kept_job, record.kept_turn = job, turn
+  end
   return past
 end
 
@@ -81,7 +88,7 @@ local function parse(raw)
   local record = {
     raw = raw, status = status, owner = owner, fence = fence, attempt = attempt,
     until_us = tonumber(until_us), created_us = created_us, updated_us = tonumber(updated_us),
-    label = '', traceparent = '', fingerprint = '', previous = '', dispatch = '', resolved = '', -- follow
+    label = '', traceparent = '', fingerprint = '', previous = '', dispatch = '', resolved = '', kept = '', -- follow
   }
   past = details_at(record, raw, past)
   if not past or not string.match(raw, TAIL, past) or (status == 'held' and record.dispatch == '') then
@@ -103,7 +110,7 @@ local function read(key)
 end
 
 -- write stores a record and returns its text. It always has an expiry: px, or the
--- one that the key has when px is nil.
+-- one that the key has when px is nil. Only a reservation is kept for a completion.
 local function write(key, record, updated_us, px, encoding, result)
   local raw = table.concat({
     'onceguard/', VERSION, ' ', record.status,
@@ -111,7 +118,7 @@ local function write(key, record, updated_us, px, encoding, result)
     '\nuntil_us=', decimal(record.until_us), '\ncreated_us=', record.created_us,
     '\nupdated_us=', decimal(updated_us),
     '\nlabel=', record.label, '\ntraceparent=', record.traceparent, '\nfingerprint=', record.fingerprint, '\n',
-    record.previous, record.dispatch, record.resolved,
+    record.previous, record.dispatch, record.resolved, record.status == 'pending' and record.kept or '',
     'encoding=', encoding or '', '\n\n', result or '',
   })
   if px then

@@ -40,6 +40,18 @@ func details(rec guard.Record) string {
 		line(&b, "resolved_label", escape(resolver.Label, ""))
 		line(&b, "resolved_traceparent", escape(resolver.TraceParent, ""))
 	}
+	b.WriteString(keptDetails(rec.Kept))
+	return b.String()
+}
+
+// keptDetails are the lines of a reservation that was left to a later completion.
+func keptDetails(kept *guard.Turn) string {
+	if kept == nil {
+		return ""
+	}
+	var b strings.Builder
+	line(&b, "kept_job", escape(kept.Job, ""))
+	line(&b, "kept_turn", strconv.FormatInt(kept.Number, 10))
 	return b.String()
 }
 
@@ -117,6 +129,9 @@ func (p *parser) record() guard.Record {
 	}
 	if strings.HasPrefix(p.rest, "resolved_owner=") {
 		rec.Resolved = p.resolver()
+	}
+	if strings.HasPrefix(p.rest, "kept_job=") {
+		rec.Kept = &guard.Turn{Job: plain(p.value("kept_job"), ""), Number: p.integer("kept_turn")}
 	}
 	// Whoever took a held record without its evidence would not know what may have happened.
 	p.failed = p.failed || rec.Status == guard.StatusHeld && rec.Dispatch == nil

@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  the record
 -- ARGV[1]  owner token
--- ARGV[2]  details: the lines from label to resolved_traceparent
+-- ARGV[2]  details: the lines from label to kept_turn
 -- ARGV[3]  fence
 -- ARGV[4]  attempt
 -- ARGV[5]  created, in microseconds

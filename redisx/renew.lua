@@ -2,7 +2,7 @@
 --
 -- KEYS[1]   the record
 -- ARGV[1]   owner token
--- ARGV[2]   details: the lines from label to resolved_traceparent
+-- ARGV[2]   details: the lines from label to kept_turn
 -- ARGV[3]   fence
 -- ARGV[4]   attempt
 -- ARGV[5]   created, in microseconds
@@ -13,6 +13,7 @@
 -- ARGV[10]  1 to mark the record as dispatched
 -- ARGV[11]  1 to drop the evidence of an earlier owner first, with its fingerprint:
 --           nothing has happened
+-- ARGV[12]  the lines kept_job and kept_turn, or an empty string for what they were
 --
 -- Reply: { 'ok' | 'restored', the new lease end in microseconds } or { 'lost', 0 }.
 --
@@ -38,5 +39,6 @@ if ARGV[11] == '1' and evidence(record) then
   record.dispatch, record.fingerprint = '', fingerprint_of(ARGV[2])
 end
 if ARGV[10] == '1' then mark(record, now) end
+if ARGV[12] ~= '' then record.kept = ARGV[12] end
 extend(KEYS[1], record, now, tonumber(ARGV[7]), ARGV[8], ARGV[9])
 return { status, record.until_us }

@@ -13,6 +13,8 @@
 -- ARGV[9]  when the caller can find out what became of a dispatched reservation: how
 --          long its owner has to settle it after its last write, in microseconds; else
 --          an empty string
+-- ARGV[10] the job that the caller is a turn of, or an empty string
+-- ARGV[11] the number of the turn
 --
 -- Reply: { 1, lease left in microseconds, the new record } when acquired, else
 -- { 0, time left in microseconds, the record that is in the way }, with 2 in the
@@ -43,11 +45,18 @@ local function differs()
   return algorithm and algorithm == old_algorithm and digest ~= old_digest
 end
 
+-- ended says whether the owner of the record has had its time, or is an earlier turn of
+-- this job that has left the key to a later completion.
+local function ended()
+  return over(old, now) or (old.status == 'pending' and old.kept ~= '' and ARGV[10] ~= ''
+    and old.kept_job == ARGV[10] and tonumber(old.kept_turn) < tonumber(ARGV[11]))
+end
+
 -- unknown_outcome: nobody knows what became of the record, which is held, or
 -- dispatched by an owner that has let its lease run out.
 local function unknown_outcome()
   if old.status == 'held' then return not over(old, now) end
-  return old.status == 'pending' and over(old, now) and old.dispatch ~= ''
+  return old.status == 'pending' and ended() and old.dispatch ~= ''
 end
 
 -- fate says what becomes of the record that is there: 'again' when it is this
@@ -57,7 +66,7 @@ local function fate()
   if mine then return old.status == 'pending' and 'again' or 'kept' end
   if not old or old.status == 'released' then return 'taken' end
   if not unknown_outcome() then
-    return (over(old, now) or unreadable()) and 'taken' or 'kept'
+    return (ended() or unreadable()) and 'taken' or 'kept'
   end
   if differs() then return 'kept' end
   if settle and now >= old.updated_us + settle then return 'taken' end

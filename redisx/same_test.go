@@ -131,6 +131,9 @@ func (s *twin) text(rec guard.Record, left time.Duration) string {
 		known = append(known, rec.Dispatch.Fence)
 		text += fmt.Sprintf(" dispatched by %s since its last write %t", rec.Dispatch.Owner, rec.Dispatch.At.Equal(rec.Updated))
 	}
+	if rec.Kept != nil {
+		text += fmt.Sprint(" kept by ", *rec.Kept)
+	}
 	if rec.Resolved != nil {
 		text += fmt.Sprint(" resolved by ", *rec.Resolved)
 	}
@@ -188,6 +191,9 @@ func (w *twins) reserve(owner guard.Owner) twinCall {
 		digest := []string{"x", "x", "x", "y"}[w.IntN(4)]
 		req.Fingerprint = guard.Fingerprint{Algorithm: []string{"sha", "other:%"}[w.IntN(8)/7], Digest: digest}
 	}
+	if w.chance(40) {
+		req.Turn = w.turn()
+	}
 	unreadable := w.chance(20)
 	return func(s *twin) (string, string) {
 		req := req
@@ -202,10 +208,18 @@ func (w *twins) reserve(owner guard.Owner) twinCall {
 	}
 }
 
+// turn is one of a few, so that they meet.
+func (w *twins) turn() *guard.Turn {
+	return &guard.Turn{Job: []string{"job", "job", "a:%job"}[w.IntN(3)], Number: int64(w.IntN(4))}
+}
+
 func (w *twins) renew(owner guard.Owner) twinCall {
 	req := guard.RenewRequest{
 		Key: w.key, Lease: w.long(60), Retention: w.long(50),
 		Dispatched: w.chance(50), NothingFound: w.chance(30), HoldRetention: w.long(80),
+	}
+	if w.chance(40) {
+		req.Keep = w.turn()
 	}
 	return func(s *twin) (string, string) {
 		req := req

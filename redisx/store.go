@@ -94,11 +94,18 @@ func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.Re
 	if req.Recovers {
 		settle = inMicroseconds(req.Settle)
 	}
+	var job, turn any = "", ""
+	if req.Turn != nil {
+		if err := checkTurn(req.Turn); err != nil {
+			return guard.ReserveReply{}, failure(guard.PhaseReserve, err)
+		}
+		job, turn = escape(req.Turn.Job, ""), req.Turn.Number
+	}
 	answer, err := s.run(ctx, guard.PhaseReserve, s.scripts.reserve, req.Key,
 		escape(req.Owner.Token, ""), ownDetails(req.Owner, req.Fingerprint),
 		inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention),
 		escape(seen.OwnerToken, ""), seen.Fence,
-		dispatchedLife(req.Lease, req.Retention, req.HoldRetention), flag(req.Dispatched), settle)
+		dispatchedLife(req.Lease, req.Retention, req.HoldRetention), flag(req.Dispatched), settle, job, turn)
 	if err != nil {
 		return guard.ReserveReply{}, err
 	}
@@ -119,12 +126,15 @@ func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.Re
 // Renew is part of [guard.Store].
 func (s *Store) Renew(ctx context.Context, req guard.RenewRequest) (guard.RenewReply, error) {
 	claim, err := claimOf(req.Record)
+	if err == nil && req.Keep != nil {
+		err = checkTurn(req.Keep)
+	}
 	if err != nil {
 		return guard.RenewReply{}, failure(guard.PhaseRenew, err)
 	}
 	answer, err := s.run(ctx, guard.PhaseRenew, s.scripts.renew, req.Key,
 		append(claim, epoch(req.Record.Until), inMicroseconds(req.Lease), pendingLife(req.Lease, req.Retention),
-			dispatchedLife(req.Lease, req.Retention, req.HoldRetention), flag(req.Dispatched), flag(req.NothingFound))...)
+			dispatchedLife(req.Lease, req.Retention, req.HoldRetention), flag(req.Dispatched), flag(req.NothingFound), keptDetails(req.Keep))...)
 	if err != nil {
 		return guard.RenewReply{}, err
 	}

@@ -73,6 +73,13 @@ func protocolFaults() []fault {
 			"Fence/it grows with every acquisition, however fast they come",
 			"Reserve/a takeover is a new acquisition with a higher fence and one more attempt",
 		}},
+		{"turns have no order", wrap(withReserve(takesAnyTurn)), []string{
+			"Kept/nobody else takes it",
+		}},
+		{"a renewal forgets that it is to keep", wrap(withRenew(keepsNothing)), []string{
+			"Kept/a reservation that is kept says so and lasts as long as was asked",
+			"Kept/a later turn of the same job takes it over at once",
+		}},
 		{"a renewal never says lost", wrap(withRenew(neverLost)), []string{
 			"Renew/after a takeover it is lost and changes nothing",
 			"Renew/a tombstone is not brought back by its owner",
@@ -194,6 +201,18 @@ func wrap(break_ func(*store)) func(able) guard.Store {
 		break_(s)
 		return s
 	}
+}
+
+func takesAnyTurn(ctx context.Context, s guard.Store, req guard.ReserveRequest) (guard.ReserveReply, error) {
+	if req.Turn != nil {
+		req.Turn = &guard.Turn{Job: req.Turn.Job, Number: req.Turn.Number + 100}
+	}
+	return s.Reserve(ctx, req)
+}
+
+func keepsNothing(ctx context.Context, s guard.Store, req guard.RenewRequest) (guard.RenewReply, error) {
+	req.Keep = nil
+	return s.Renew(ctx, req)
 }
 
 func withReserve(f func(context.Context, guard.Store, guard.ReserveRequest) (guard.ReserveReply, error)) func(*store) {

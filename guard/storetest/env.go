@@ -241,6 +241,9 @@ func (e *env) same(got, want guard.Record) {
 	}
 	e.samePrevious(got.TookOver, want.TookOver)
 	e.sameDispatch(got.Dispatch, want.Dispatch)
+	if (got.Kept == nil) != (want.Kept == nil) || (got.Kept != nil && *got.Kept != *want.Kept) {
+		e.Errorf("kept by %+v, want %+v", got.Kept, want.Kept)
+	}
 	if (got.Resolved == nil) != (want.Resolved == nil) || (got.Resolved != nil && *got.Resolved != *want.Resolved) {
 		e.Errorf("resolved by %+v, want %+v", got.Resolved, want.Resolved)
 	}

@@ -76,6 +76,7 @@ func Run(t *testing.T, h Harness) {
 		{"Replace", replaceClauses()},
 		{"Replace without a reservation", orphanClauses()},
 		{"Release", releaseClauses()},
+		{"Kept", keptClauses()},
 		{"Dispatch", dispatchClauses()},
 		{"Mark", markClauses()},
 		{"Takeover of what was dispatched", takeoverClauses()},

@@ -1,0 +1,182 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// What an action leaves to a later completion, see [KeepReserved], is completed by
+// whoever gets the answer, in this process or another one.
+
+// ErrStale is what [Operation.Complete] returns when another owner has the key, or
+// somebody has settled it: nothing was stored.
+var ErrStale = errors.New("stale: another owner has the key, or it is settled")
+
+// WithTurn says that the call is a turn of a job that is tried again until it ends, such
+// as an attempt of an activity, and that a turn begins only when the caller of the one
+// before has given up on it. A reservation that an earlier turn of the same job has left to
+// a later completion, see [KeepReserved], is taken over at once then, as that of an
+// owner whose lease has run out. One whose action still runs is not. Default: the call is a job of its own.
+//
+// The job is 1 to 255 bytes of UTF-8 without control characters, and is stored in plain
+// text; the number is at least 0, under 2^53, and grows from turn to turn.
+func WithTurn(job string, number int64) CallOption {
+	return callOption(func(c *callConfig) { c.turn = &Turn{Job: job, Number: number} })
+}
+
+const maxTurn = 1<<53 - 1 // what every store holds exactly
+
+// check says what is wrong with a turn.
+func (t *Turn) check() error {
+	if t == nil {
+		return nil
+	}
+	if err := checkName(t.Job, "the id of a run"); err != nil {
+		return fmt.Errorf("the job of WithTurn: %w", err)
+	}
+	if t.Number < 0 || t.Number > maxTurn {
+		return fmt.Errorf("the number of WithTurn, %d: not between 0 and %d", t.Number, int64(maxTurn))
+	}
+	return nil
+}
+
+// Reservation is what completes an action that was left to a later completion: which key
+// it has, and that it has it. It may be stored and sent, for example as JSON. Who has it can settle the
+// key, so treat it as a secret.
+type Reservation struct {
+	Operation   string      `json:"operation"`
+	Key         string      `json:"key"`
+	Token       string      `json:"token"`
+	Fence       int64       `json:"fence"`
+	Attempt     int         `json:"attempt"`
+	Label       string      `json:"label,omitempty"`
+	TraceParent string      `json:"traceparent,omitempty"`
+	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
+}
+
+// ReservationFromContext returns the reservation of the action whose context this is, for
+// [Operation.Complete]. It says false outside of an action and in one that runs
+// unguarded.
+func ReservationFromContext(ctx context.Context) (Reservation, bool) {
+	r := runningFrom(ctx)
+	if r == nil || r.held == nil {
+		return Reservation{}, false
+	}
+	return reservationOf(r.key, r.own), true
+}
+
+func reservationOf(key Key, own Record) Reservation {
+	return Reservation{
+		Operation: key.Operation, Key: key.Name, Token: own.Owner.Token, Fence: own.Fence, Attempt: own.Attempt,
+		Label: own.Owner.Label, TraceParent: own.Owner.TraceParent, Fingerprint: own.Fingerprint,
+	}
+}
+
+func (r *Reservation) record() Record {
+	return Record{
+		Version: SchemaVersion, Status: StatusPending,
+		Owner: Owner{Token: r.Token, Label: r.Label, TraceParent: r.TraceParent},
+		Fence: r.Fence, Attempt: r.Attempt, Fingerprint: r.Fingerprint,
+	}
+}
+
+// Kept returns the reservation of a key whose action has left it to a later completion,
+// for those who have the key and not the reservation. It says false when the key has none that waits for
+// its completion. Its errors are [ErrInvalidKey], [ErrStorage] and the context's.
+func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool, error) {
+	if o == nil || o.op == nil || ctx == nil {
+		return Reservation{}, false, errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	}
+	op, whole := o.op, Key{o.op.name, key}
+	if err := checkName(key, anOrderNumber); err != nil {
+		return Reservation{}, false, fmt.Errorf("onceguard: operation %q: %w: %w", op.name, ErrInvalidKey, err)
+	}
+	var reply LoadReply
+	err := op.outside(ctx, PhaseLoad, func(ctx context.Context) (err error) {
+		reply, err = op.store.Load(ctx, LoadRequest{Key: op.stored(whole)})
+		return err
+	})
+	if err != nil {
+		return Reservation{}, false, err
+	}
+	kept := reply.Found && reply.Record.Status == StatusPending && reply.Record.Kept != nil
+	return reservationOf(whole, reply.Record), kept, nil
+}
+
+// Complete ends a run whose action has left the key to a later completion. It stores the
+// value, or, if there is an error, leaves the key as if the action had returned that:
+// released, or held or remembered as [OnFailure] and the operation's other options say.
+// To whoever waits for the key it is as any end of a run. The reservation may have run
+// out meanwhile, as long as nobody else has the key.
+//
+// A repeat with the same reservation and end is the same completion and succeeds, so
+// that it may be tried again after any error. To complete has the outcome executed, or failed with
+// an error, and to have left the key before had the outcome pending.
+//
+// Its errors are [ErrStale] for a value that is not stored, since another owner has the key; [ErrStorage] when the
+// store has not said, in both modes of [OnStorageError]; [ErrDraining], and one that says what is wrong with the
+// reservation. A value that cannot be encoded, or is too large, is not stored, counted, and no
+// error, as at the end of any action.
+func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, failure error) error {
+	if o == nil || o.op == nil || ctx == nil {
+		return errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	}
+	op, whole := o.op, Key{r.Operation, r.Key}
+	c := &call{
+		op: op, key: whole, stored: op.stored(whole),
+		encode: func() ([]byte, error) { return op.seal(whole, value) },
+		decode: func([]byte) error { return nil }, // nobody gets it
+		own:    r.record(),
+	}
+	if err := c.checkCompletion(&r, failure); err != nil {
+		return fmt.Errorf("onceguard: operation %q: complete: %w", op.name, err)
+	}
+	ctx, c.obs = observeCall(ctx, op.observer, CallInfo{Key: whole, OwnerLabel: op.label})
+	end := CallEnd{Outcome: OutcomeRejected, Fence: r.Fence, Attempt: r.Attempt}
+	defer func() { c.obs.end(end) }()
+	if !op.guard.calls.enter(false) {
+		_, end.Err = c.draining()
+		return end.Err
+	}
+	defer op.guard.calls.leave()
+	end.Outcome, end.Err = c.complete(ctx, failure)
+	return end.Err
+}
+
+func (c *call) checkCompletion(r *Reservation, failure error) error {
+	var faults faults
+	faults.wrong(r.Operation != c.op.name, fmt.Sprintf("the reservation is of operation %q", r.Operation))
+	faults.wrong(r.Token == "" || r.Fence <= 0, "the reservation is not one of ReservationFromContext or Kept")
+	if err := checkName(r.Key, anOrderNumber); err != nil {
+		faults = append(faults, fmt.Errorf("%w: %w", ErrInvalidKey, err))
+	}
+	if failure != nil {
+		_, again := c.later(failure)
+		faults.wrong(again, "the error means that it is completed later still")
+	}
+	return errors.Join(faults...)
+}
+
+// complete writes the end of the run. That the action has left it is its word that
+// something is out.
+func (c *call) complete(ctx context.Context, failure error) (Outcome, error) {
+	s, outcome := settlement{dispatched: c.op.protects()}, OutcomeExecuted
+	if failure == nil {
+		s.withoutResult(ReasonUnstored)
+		if data, ok := c.encoded(ctx, c.encode); ok {
+			s.how, s.data = wayResult, data
+		}
+	} else {
+		outcome = OutcomeFailed
+		s.withoutResult(ReasonDispatched)
+		c.failure(ctx, &s, failure, false)
+	}
+	switch err := c.write(ctx, s); {
+	case err != nil:
+		return OutcomeRejected, c.storageError(PhaseReplace, Classify(err), err)
+	case c.stale:
+		return outcome, fmt.Errorf("onceguard: operation %q: %w", c.op.name, ErrStale)
+	}
+	return outcome, nil
+}
