@@ -94,6 +94,33 @@ func failClosed(o guard.OperationOption) []guard.OperationOption {
 	return []guard.OperationOption{guard.OnStorageError(guard.FailClosed), o}
 }
 
+// Whoever is quick completes the run before its action has come back.
+func TestComplete_BeforeTheActionHasLeftTheKeyIsNoLoss(t *testing.T) {
+	for name, failure := range map[string]error{"result": nil, "error": errors.New("declined")} {
+		t.Run(name, func(t *testing.T) {
+			op, rec := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour())
+			_, err := op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+				r, _ := guard.ReservationFromContext(ctx)
+				if err := op.Complete(ctx, r, "approved", failure); err != nil {
+					t.Error(err)
+				}
+				return "", errLater
+			})
+			if !errors.Is(err, errLater) {
+				t.Error(err)
+			}
+			if n := rec.count(guard.EventLost); n != 0 {
+				t.Errorf("told of %d lost leases", n)
+			}
+			want := "approved"
+			if failure != nil {
+				want = "again"
+			}
+			wantDo(t, op, "again", want)
+		})
+	}
+}
+
 func TestComplete_AfterTheReservationRanOutAndNobodyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, _ := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour())

@@ -282,8 +282,17 @@ func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) 
 		c.kept = true
 	case held != nil:
 		c.kept = true
-		if err == nil {
+		if err == nil && !c.completedAlready(ctx) {
 			held.report(ctx, ReasonTaken)
 		}
 	}
+}
+
+// completedAlready reports whether the key is not ours any more because the run was
+// completed before its action had left it.
+func (c *call) completedAlready(ctx context.Context) bool {
+	bounded, cancel := c.after(ctx)
+	defer cancel()
+	loaded, err := c.load(bounded)
+	return err == nil && loaded.Found && loaded.Record.Owner.Token == c.own.Owner.Token
 }

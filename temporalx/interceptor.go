@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -91,20 +90,6 @@ func New(g *guard.Guard, o Options) (*Interceptor, error) {
 	return &Interceptor{operations: made, payloads: payloads}, nil
 }
 
-// pending is activity.ErrResultPending on its way through the guard.
-type pending struct{ reported error } // what the SDK is told
-
-func (p *pending) Error() string { return p.reported.Error() }
-
-// comesLater is the guard's question whether an error leaves the key reserved. It
-// does so for the shortest time that there is, a lease: an activity that is then
-// completed with an error, or misses its heartbeat, is tried again at once, and
-// must not wait for the deadline of an attempt that is over.
-func comesLater(err error) (time.Duration, bool) {
-	_, ok := errors.AsType[*pending](err)
-	return 0, ok
-}
-
 // InterceptActivity is called by the SDK for every activity task.
 func (w *Interceptor) InterceptActivity(
 	_ context.Context, next interceptor.ActivityInboundInterceptor,
@@ -145,6 +130,9 @@ func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.E
 	if err != nil {
 		return nil, toTemporal(err)
 	}
+	if !info.IsLocalActivity {
+		options = append(options, turn(info))
+	}
 	return a.once(context.WithValue(ctx, activityKey{}, keyOrError{key: key}), op, key, in, data, options)
 }
 
@@ -157,9 +145,9 @@ func (a *activityInbound) once(
 	ran := false
 	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
 		ran = true
-		value, err := a.Next.ExecuteActivity(ctx, in)
+		value, err := a.Next.ExecuteActivity(withReservation(ctx), in)
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
-			err = &pending{reported: err}
+			err = &pending{reported: err, deadline: activity.GetInfo(ctx).Deadline}
 		}
 		return outcome{value: value, converter: data}, err
 	}, options...)

@@ -148,8 +148,12 @@ func shorten(key string) string {
 	if len(key) <= guard.MaxKeyBytes {
 		return key
 	}
-	sum := sha256.Sum256([]byte(key))
-	return "sha256/" + hex.EncodeToString(sum[:])
+	return "sha256/" + digest(key)
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // KeyFrom takes the key from the activity's first argument. A must be that
