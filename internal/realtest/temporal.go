@@ -12,21 +12,26 @@ import (
 )
 
 // TemporalServer is a Temporal dev server of its own process, with the
-// namespace "default" and everything in memory.
+// namespace "default" and everything in memory unless its args name a file.
 type TemporalServer struct {
 	addr    string
+	path    string
+	args    []string
 	process *process
 	client  client.Client
+	tb      testing.TB // of the test that it belongs to, nil when it is shared
 }
 
 // Temporal starts a dev server for this test, in about a second. The args are
-// added to `temporal server start-dev`.
+// added to `temporal server start-dev`. With --db-filename it finds all again after a
+// Kill and a Start.
 func Temporal(tb testing.TB, args ...string) *TemporalServer {
 	tb.Helper()
 	s, err := startTemporal(args...)
 	if err != nil {
 		giveUp(tb, err)
 	}
+	s.tb = tb
 	tb.Cleanup(s.remove)
 	return s
 }
@@ -61,6 +66,33 @@ func (s *TemporalServer) Dial(tb testing.TB, options client.Options) client.Clie
 	return c
 }
 
+// Kill ends a server of one test as a crash would. Clients stay, and find it again after
+// a Start.
+func (s *TemporalServer) Kill() {
+	s.own().Helper()
+	s.process.kill()
+}
+
+// Start starts the server again on the port that it had. What runs already stays as it
+// is.
+func (s *TemporalServer) Start() {
+	s.own().Helper()
+	if s.process.alive() {
+		return
+	}
+	if err := s.start(); err != nil {
+		s.tb.Fatalf("restart: %v", err)
+	}
+}
+
+// own is the test that the server belongs to.
+func (s *TemporalServer) own() testing.TB {
+	if s.tb == nil {
+		panic("this Temporal dev server is shared by other tests: start one with realtest.Temporal")
+	}
+	return s.tb
+}
+
 // startTemporal does what the SDK's testsuite.StartDevServer does, which does
 // not let us tie the child's life to ours.
 func startTemporal(args ...string) (*TemporalServer, error) {
@@ -72,25 +104,35 @@ func startTemporal(args ...string) (*TemporalServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(path, append([]string{
+	s := &TemporalServer{addr: local(port), path: path, args: append([]string{
 		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--log-level", "never",
 		// By default every timer and activity timeout fires up to a second late.
 		"--dynamic-config-value", `history.timerProcessorMaxTimeShift="1ms"`,
-	}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	s := &TemporalServer{addr: local(port), process: p}
-	err = p.waitReady(func(ctx context.Context) (err error) {
-		s.client, err = dialTemporal(ctx, s.addr, client.Options{})
+	}, args...)}
+	return s, s.start()
+}
+
+// start returns once the server answers.
+func (s *TemporalServer) start() (err error) {
+	if s.process, err = startProcess(s.path, s.args...); err != nil {
 		return err
-	})
-	if err != nil {
-		p.kill()
-		return nil, fmt.Errorf("Temporal dev server on port %d: %w", port, err)
 	}
-	return s, nil
+	if err = s.process.waitReady(s.answers); err != nil {
+		s.process.kill()
+		return fmt.Errorf("Temporal dev server on %s: %w", s.addr, err)
+	}
+	return nil
+}
+
+// answers asks for a sign of life, of which the first makes the server's own client.
+func (s *TemporalServer) answers(ctx context.Context) (err error) {
+	if s.client != nil {
+		_, err = s.client.CheckHealth(ctx, nil)
+		return err
+	}
+	s.client, err = dialTemporal(ctx, s.addr, client.Options{})
+	return err
 }
 
 func dialTemporal(ctx context.Context, addr string, options client.Options) (client.Client, error) {

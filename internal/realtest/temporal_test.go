@@ -1,6 +1,7 @@
 package realtest_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -55,6 +56,41 @@ func TestTemporal_TakesArgumentsAndIsGoneWhenItsTestEnds(t *testing.T) {
 	if addr != "" {
 		mustBeFree(t, addr)
 	}
+}
+
+func TestTemporal_GoesAndComesBackWithItsDatabase(t *testing.T) {
+	t.Parallel()
+	srv := realtest.Temporal(t, "--db-filename", filepath.Join(t.TempDir(), "db"))
+	c := srv.Client()
+	w := worker.New(c, t.Name(), worker.Options{})
+	w.RegisterWorkflow(nap)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: t.Name()}, nap)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	srv.Kill()
+	mustBeFree(t, srv.Addr())
+	srv.Start()
+	srv.Start() // leaves a running server alone
+	if err := run.Get(t.Context(), nil); err != nil {
+		t.Errorf("the workflow of before: %v", err)
+	}
+}
+
+func TestSharedTemporal_IsNobodysToKill(t *testing.T) {
+	t.Parallel()
+	shared := realtest.SharedTemporal(t)
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	shared.Kill()
 }
 
 func TestSharedTemporal_IsOne(t *testing.T) {
