@@ -20,10 +20,15 @@ func (c *call) acquire(ctx context.Context) (Outcome, error) {
 	if outcome, done, err := c.judge(ctx, &reply); done {
 		return outcome, err
 	}
-	if c.op.onInFlight == Refuse {
+	if c.op.onInFlight == Refuse || !time.Now().Before(c.waitTo) {
 		return c.refuse(ctx, reply)
 	}
-	return c.wait(ctx, reply)
+	waits, over := c.beginWait(ctx)
+	if waits == nil {
+		return c.refuse(ctx, reply)
+	}
+	defer over()
+	return c.wait(ctx, waits, reply)
 }
 
 // judge says what a reserve's reply, or a loaded record put as one, means for

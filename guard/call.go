@@ -18,6 +18,7 @@ type call struct {
 	ask    func(context.Context, Evidence) finding // the recovery hook, nil if there is none
 	obs    observed
 	waitTo time.Time // the wait bound
+	onWait func(context.Context) (context.Context, func())
 
 	// request is the one that every reserve of this call sends: one owner, one
 	// token, so that the store knows a repeat.
@@ -115,7 +116,11 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 		return fmt.Errorf("onceguard: operation %q: %w: use another key for the inner effect", c.op.name, ErrNestedCall)
 	}
 	c.stored = c.op.stored(c.key)
-	c.waitTo = time.Now().Add(c.op.waitBound)
+	bound := c.op.waitBound
+	if config.waitAtMost != nil {
+		bound = min(bound, *config.waitAtMost)
+	}
+	c.waitTo, c.onWait = time.Now().Add(bound), config.onWait
 	c.request = ReserveRequest{
 		Key:       c.stored,
 		Owner:     Owner{Token: newToken(), Label: c.op.label, TraceParent: c.obs.traceParent()},

@@ -1,6 +1,9 @@
 package guard
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // GuardOption configures a [Guard].
 type GuardOption interface{ applyGuard(*guardConfig) }
@@ -29,6 +32,8 @@ type callConfig struct {
 	input       any
 	fingerprint Fingerprint
 	turn        *Turn
+	waitAtMost  *time.Duration
+	onWait      func(context.Context) (context.Context, func())
 }
 
 type option func(*settings)
@@ -218,4 +223,22 @@ func WithInput(input any) CallOption {
 // place of [WithInput].
 func WithFingerprint(f Fingerprint) CallOption {
 	return callOption(func(c *callConfig) { c.fingerprint = f })
+}
+
+// WaitAtMost bounds how long this call waits for another owner, from its arrival, within the
+// bound of [WithWaitBound]: for a caller that must be back before its own deadline with word of who has the
+// key. At 0 or less the call does not wait: it gets [ErrInProgress] as with [Refuse]. Default:
+// WithWaitBound alone. It matters only with [Wait].
+func WaitAtMost(d time.Duration) CallOption {
+	return callOption(func(c *callConfig) { c.waitAtMost = &d })
+}
+
+// OnWait takes part in the wait of a call, for adapters that must keep something alive
+// meanwhile, or bound how many wait. The function is asked once, when the call is about to wait
+// for another owner. It returns the context to wait with, made of the one that it is given,
+// and what is called when the wait is over, whatever came of it, before the action runs. When that context ends
+// before the caller's, the call ends as if the caller had left, with its cause. A nil context refuses: the call
+// gets [ErrInProgress] as with [Refuse]. So does a panic. The action never sees that context. Default: calls wait on their own.
+func OnWait(f func(ctx context.Context) (waits context.Context, over func())) CallOption {
+	return callOption(func(c *callConfig) { c.onWait = f })
 }

@@ -27,8 +27,9 @@ type waiter struct {
 }
 
 // wait waits until the key has a result or is free for this call, or the wait
-// bound passes, or the caller leaves.
-func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, err error) {
+// bound passes, or the caller leaves, or those who take part end the wait by its own
+// context.
+func (c *call) wait(ctx, waits context.Context, seen ReserveReply) (outcome Outcome, err error) {
 	phaseCtx, phase := c.obs.phase(ctx, PhaseWait)
 	w := &waiter{c: c, poll: firstPoll}
 	if !c.around.partOf(c.op.guard) {
@@ -41,8 +42,8 @@ func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, er
 	watched, stop := w.watch(phaseCtx)
 	defer stop()
 	for ; ; watched = false {
-		if !watched && !w.sleep(ctx) {
-			return w.left(ctx)
+		if !watched && !w.sleep(waits) {
+			return w.left(ctx, waits)
 		}
 		if outcome, done, err := w.look(ctx, phaseCtx); done {
 			return outcome, err
@@ -50,10 +51,28 @@ func (c *call) wait(ctx context.Context, seen ReserveReply) (outcome Outcome, er
 	}
 }
 
+// beginWait asks who takes part in the wait. A nil context says that the call must not wait.
+func (c *call) beginWait(ctx context.Context) (waits context.Context, over func()) {
+	if c.onWait == nil {
+		return ctx, func() {}
+	}
+	defer contain()
+	waits, stop := c.onWait(ctx)
+	return waits, func() {
+		defer contain()
+		if stop != nil {
+			stop()
+		}
+	}
+}
+
 // left ends the wait of a call whose caller has left, or whose guard drains.
-func (w *waiter) left(ctx context.Context) (Outcome, error) {
+func (w *waiter) left(ctx, waits context.Context) (Outcome, error) {
 	if ended(ctx) != nil {
 		return OutcomeCanceled, canceledError(ctx, w.c.op.name)
+	}
+	if ended(waits) != nil {
+		return OutcomeCanceled, canceledError(waits, w.c.op.name)
 	}
 	return w.c.draining()
 }

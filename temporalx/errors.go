@@ -3,6 +3,7 @@ package temporalx
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"go.temporal.io/sdk/converter"
@@ -17,7 +18,7 @@ import (
 // guard.ErrInProgress).
 const (
 	// TypeInProgress means that another owner has the key. It is retried when the
-	// lease that is left has run out.
+	// lease that is left has run out, and up to a fifth of that later; after it has waited as the retry policy says.
 	TypeInProgress = "onceguard.InProgress"
 	// TypeMismatch means that the key is in use with other arguments. It is not
 	// retried.
@@ -53,6 +54,18 @@ const (
 // which would mean the retry policy's own.
 const minRetryDelay = 100 * time.Millisecond
 
+// waitedInVain is a refusal after a wait. Its next attempt goes on waiting, and comes as the
+// retry policy says: it must be there when the result is.
+type waitedInVain struct{ error }
+
+// spread lengthens a delay by up to a fifth, so that those who were refused together do not
+// come back together.
+func spread(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Int64N(int64(d)/retrySpread+1)) //nolint:gosec // no secret: it spreads load
+}
+
+const retrySpread = 5
+
 // OutcomeUnknown is the details of an application error of [TypeOutcomeUnknown]: what a
 // reconciliation needs.
 type OutcomeUnknown struct {
@@ -69,6 +82,9 @@ type OutcomeUnknown struct {
 // notRun is what the SDK is told of a guarded call that did not run the activity.
 func notRun(err error, operation, key string, data converter.DataConverter) error {
 	switch err := err.(type) { //nolint:errorlint // not those that a hook's error wraps
+	case *waitedInVain:
+		return temporal.NewApplicationErrorWithOptions("not run: another owner has the key still", TypeInProgress,
+			temporal.ApplicationErrorOptions{Cause: err.error, Category: temporal.ApplicationErrorCategoryBenign})
 	case *guard.RememberedError:
 		return err.Err // the SDK looks at the outermost error only
 	case *guard.OutcomeUnknownError:
@@ -104,7 +120,7 @@ func toTemporal(err error) error {
 		return temporal.NewApplicationErrorWithOptions("not run: another owner has the key", TypeInProgress,
 			temporal.ApplicationErrorOptions{
 				Cause:          err,
-				NextRetryDelay: max(busy.RetryAfter, minRetryDelay),
+				NextRetryDelay: spread(max(busy.RetryAfter, minRetryDelay)),
 				Category:       temporal.ApplicationErrorCategoryBenign,
 			})
 	case errors.Is(err, guard.ErrStorage):
@@ -122,7 +138,8 @@ func toTemporal(err error) error {
 	case temporal.IsCanceledError(err):
 		return err // for the SDK to report
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return temporal.NewApplicationErrorWithCause("not run: the activity was stopped while it waited", TypeCanceled, err)
+		return temporal.NewApplicationErrorWithOptions("not run: the activity was stopped while it waited", TypeCanceled,
+			temporal.ApplicationErrorOptions{Cause: err, Category: temporal.ApplicationErrorCategoryBenign})
 	default:
 		return err
 	}

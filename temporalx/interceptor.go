@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -40,6 +41,17 @@ type Options struct {
 	// [DefaultMaxOperations]. A rule with Operation needs none.
 	MaxOperations int
 
+	// MaxWaiting bounds how many activities of one worker wait for another owner at once, each
+	// in a slot of the worker. One more is refused, as with guard.Refuse. Local activities, which have
+	// slots of their own, are counted apart. Default: half of the worker's slots, as a [Plugin] sees them in
+	// its options (of 100 where the worker's tuner names no number, and for an interceptor of [New]).
+	MaxWaiting int
+
+	// WaitMargin is how much of the time of an attempt is left for its run when it has waited:
+	// then it is refused, as with guard.Refuse, in place of being timed out by the server. Default: a tenth
+	// of what it has when it comes, at most 5 s. Set it to what the activity takes.
+	WaitMargin time.Duration
+
 	// OnUnmatched is told at the start of a worker with a [Plugin] which rules are for no
 	// activity that it has registered, such as when workers of several task queues share
 	// the options. Default: the worker does not start.
@@ -52,6 +64,9 @@ type Interceptor struct {
 	interceptor.WorkerInterceptorBase
 	operations *operations
 	payloads   *payloadCodec
+	waiters    *waiters
+	maxWaiting int           // as set, 0 for a share of the slots
+	margin     time.Duration // as set, 0 for a part of the attempt
 }
 
 var _ interceptor.WorkerInterceptor = (*Interceptor)(nil)
@@ -78,6 +93,12 @@ func New(g *guard.Guard, o Options) (*Interceptor, error) {
 	if o.MaxOperations < 0 {
 		faults = append(faults, fmt.Errorf("max operations %d: must be positive", o.MaxOperations))
 	}
+	if o.MaxWaiting < 0 {
+		faults = append(faults, fmt.Errorf("max waiting %d: must be positive; so that none waits, give the rules guard.OnInFlight(guard.Refuse)", o.MaxWaiting))
+	}
+	if o.WaitMargin < 0 {
+		faults = append(faults, fmt.Errorf("wait margin %s: must not be negative", o.WaitMargin))
+	}
 	faults = append(faults, checkRules(o.Rules))
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
@@ -87,7 +108,11 @@ func New(g *guard.Guard, o Options) (*Interceptor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("onceguard: temporalx.New: %w", err)
 	}
-	return &Interceptor{operations: made, payloads: payloads}, nil
+	return &Interceptor{
+		operations: made, payloads: payloads,
+		waiters:    newWaiters(o.MaxWaiting, unknownSlots, unknownSlots),
+		maxWaiting: o.MaxWaiting, margin: o.WaitMargin,
+	}, nil
 }
 
 // InterceptActivity is called by the SDK for every activity task.
@@ -142,7 +167,8 @@ func (a *activityInbound) once(
 	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput,
 	data converter.DataConverter, options []guard.CallOption,
 ) (any, error) {
-	ran := false
+	ran, waited := false, false
+	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), &waited)...)
 	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
 		ran = true
 		value, err := a.Next.ExecuteActivity(withReservation(ctx), in)
@@ -157,6 +183,8 @@ func (a *activityInbound) once(
 	switch {
 	case err != nil && ran:
 		return result.value, err
+	case waited && errors.Is(err, guard.ErrInProgress):
+		return nil, notRun(&waitedInVain{err}, op.name, key, data)
 	case err != nil:
 		return nil, notRun(err, op.name, key, data)
 	case result.stored == nil:

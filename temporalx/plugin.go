@@ -71,7 +71,7 @@ func (p *Plugin) Interceptor() *Interceptor { return p.interceptor }
 // ConfigureWorker installs the interceptor behind those that the worker has: they see every
 // attempt, also one that is replayed.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
-	o.WorkerOptions.Interceptors = append(slices.Clone(o.WorkerOptions.Interceptors), interceptor.WorkerInterceptor(p.interceptor))
+	o.WorkerOptions.Interceptors = append(slices.Clone(o.WorkerOptions.Interceptors), interceptor.WorkerInterceptor(p.interceptor.forWorker(o.WorkerOptions)))
 	seen := &registrations{types: map[string]reflect.Type{}}
 	p.mu.Lock()
 	p.registered[o.WorkerInstanceKey] = seen
