@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"os"
@@ -116,7 +117,9 @@ const runLimit = 90 * time.Second
 type programRun struct {
 	cmd    *exec.Cmd
 	output *syncBuffer
-	mark   string // in the environment of the program and all its children
+	// mark is in the environment of the program and all its children, and of no other
+	// run of the same test on this machine.
+	mark string
 }
 
 func startProgram(t *testing.T, args ...string) *programRun {
@@ -130,7 +133,7 @@ func startProgram(t *testing.T, args ...string) *programRun {
 	}
 	p := &programRun{
 		cmd: exec.CommandContext(ctx, self, args...), output: &syncBuffer{},
-		mark: asProgram + "=" + t.Name(),
+		mark: asProgram + "=" + t.Name() + "-" + rand.Text(),
 	}
 	p.cmd.Env = append(os.Environ(), p.mark, "ONCEGUARD_TEMPORAL="+temporal)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
