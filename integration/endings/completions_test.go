@@ -2,6 +2,7 @@ package endings
 
 import (
 	"context"
+	"errors"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -49,6 +50,10 @@ func completed(complete func(*lab, pendingActivity) error) func(*lab) {
 	}
 }
 
+func completeWithError(l *lab, of pendingActivity) error {
+	return l.plugin.Interceptor().CompleteActivity(l.ctx, l.site.client, of.token, nil, errors.New("no word from the provider"))
+}
+
 func ofCompletions() []ending {
 	return []ending{
 		{
@@ -62,6 +67,11 @@ func ofCompletions() []ending {
 			run: completed(func(l *lab, of pendingActivity) error {
 				return l.plugin.Interceptor().CompleteActivityByID(l.ctx, l.site.client, of.by, receipt(1), nil)
 			}),
+		},
+		{name: "completed later, with an error that is retried", setup: setup{then: comesLater}, run: completed(completeWithError)},
+		{
+			name: "completed later, with an error, `AtMostOnce`", run: completed(completeWithError),
+			setup: setup{then: comesLater, options: atMostOnce()},
 		},
 		{name: "to be completed later, and never is", setup: setup{then: comesLater, plan: plan{StartToClose: tooShort}}},
 		{name: "to be completed later, and never is, `AtMostOnce`", setup: setup{
