@@ -54,7 +54,7 @@ func ofCancels() []ending {
 		{
 			name: "cancel, not noticed; called again", run: func(l *lab) {
 				run := l.ended(l.cancel)
-				l.reserves(2)
+				l.askedTwice()
 				close(l.goOn)
 				l.over(run)
 			},

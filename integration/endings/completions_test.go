@@ -7,12 +7,14 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 
+	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/temporalx"
 )
 
 // pendingActivity is what an activity hands out to those who complete it later.
 type pendingActivity struct {
-	token []byte
+	token []byte // the guard's
+	task  []byte // the server's
 	by    temporalx.PendingActivity
 }
 
@@ -29,9 +31,9 @@ func comesLater(ctx context.Context, l *lab, n int64) error {
 	if err != nil {
 		return err
 	}
-	l.tokens <- pendingActivity{token, temporalx.PendingActivity{
-		Namespace: client.DefaultNamespace, WorkflowID: l.id, ActivityID: activity.GetInfo(ctx).ActivityID,
-		Type: chargeActivity, Key: key,
+	info := activity.GetInfo(ctx)
+	l.tokens <- pendingActivity{token, info.TaskToken, temporalx.PendingActivity{
+		Namespace: client.DefaultNamespace, WorkflowID: l.id, ActivityID: info.ActivityID, Type: chargeActivity, Key: key,
 	}}
 	return activity.ErrResultPending
 }
@@ -54,6 +56,11 @@ func completeWithError(l *lab, of pendingActivity) error {
 	return l.plugin.Interceptor().CompleteActivity(l.ctx, l.site.client, of.token, nil, errors.New("no word from the provider"))
 }
 
+// byTheClient completes the activity and leaves the record as it is.
+func byTheClient(l *lab, of pendingActivity) error {
+	return l.site.client.CompleteActivity(l.ctx, of.task, receipt(1), nil)
+}
+
 func ofCompletions() []ending {
 	return []ending{
 		{
@@ -72,6 +79,17 @@ func ofCompletions() []ending {
 		{
 			name: "completed later, with an error, `AtMostOnce`", run: completed(completeWithError),
 			setup: setup{then: comesLater, options: atMostOnce()},
+		},
+		{
+			name: "completed later, by the client's own method", setup: setup{then: comesLater},
+			run: completed(byTheClient),
+		},
+		{
+			name: "completed later, by the client's own method, `Refuse`; called again", run: completed(byTheClient),
+			setup: setup{
+				then: comesLater, key: byOrder(), plan: plan{StartToClose: tooShort, Then: chargesAgain},
+				options: []guard.OperationOption{guard.OnInFlight(guard.Refuse)},
+			},
 		},
 		{name: "to be completed later, and never is", setup: setup{then: comesLater, plan: plan{StartToClose: tooShort}}},
 		{name: "to be completed later, and never is, `AtMostOnce`", setup: setup{

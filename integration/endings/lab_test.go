@@ -261,10 +261,10 @@ func (l *lab) effect() {
 	next(l, l.charged, "effect")
 }
 
-// reserves waits until the key has been asked for so many times.
-func (l *lab) reserves(n int) {
+// askedTwice waits until the key has been asked for a second time.
+func (l *lab) askedTwice() {
 	l.t.Helper()
-	for next(l, l.store.reserved, "reserve") < n {
+	for next(l, l.store.reserved, "reserve") < 2 {
 	}
 }
 

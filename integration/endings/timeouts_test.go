@@ -15,7 +15,7 @@ func outlived(l *lab) {
 	l.start()
 	run := l.begin()
 	l.effect()
-	l.reserves(2)
+	l.askedTwice()
 	close(l.goOn)
 	l.over(run)
 }

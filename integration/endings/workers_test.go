@@ -105,7 +105,7 @@ func ofWorkers() []ending {
 		{
 			name: "the worker stops, the activity outlives it", run: func(l *lab) {
 				run := stopped(l)
-				l.reserves(2)
+				l.askedTwice()
 				close(l.goOn)
 				l.over(run)
 			},
