@@ -48,6 +48,7 @@ const noHeartbeat = time.Duration(0)
 func approve(ctx workflow.Context, order Order, startToClose, heartbeat time.Duration) (receipt Receipt, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: "approval", StartToCloseTimeout: startToClose, HeartbeatTimeout: heartbeat, RetryPolicy: retries(0),
+		WaitForCancellation: true,
 	})
 	err = workflow.ExecuteActivity(ctx, "Charge", order).Get(ctx, &receipt)
 	return receipt, err

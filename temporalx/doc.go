@@ -94,7 +94,8 @@
 //
 //	type                     retried  when
 //	onceguard.InProgress     yes      another owner has the key; the next attempt comes when
-//	                                  the lease that is left has run out
+//	                                  the lease that is left has run out, or soon, if this
+//	                                  one has waited
 //	onceguard.OutcomeUnknown no       an earlier call may have had the effect, and nobody
 //	                                  knows; the details are an [OutcomeUnknown]. Retried only
 //	                                  when it is too early to ask the recovery hook, and then
@@ -105,8 +106,8 @@
 //	onceguard.InvalidKey     no       no key can be made of the arguments, or it is not valid
 //	onceguard.InvalidInput   no       the arguments have no JSON form to compare
 //	onceguard.NestedCall     no       an activity guarded its own key inside itself
-//	onceguard.Canceled       yes      the worker stopped, or the attempt's time was over, while
-//	                                  it waited
+//	onceguard.Canceled       yes      the worker stopped, or the activity was paused or reset, or the attempt's
+//	                                  time was over, while it waited
 //	onceguard.Draining       yes      the guard of this worker drains
 //
 // List a type in NonRetryableErrorTypes of a retry policy to fail the workflow
@@ -114,17 +115,33 @@
 // SDK. If the activity is cancelled while it waits for another owner, the SDK
 // reports the cancel as it does for any activity.
 //
-// # Waiting and Temporal's limits
+// # Waiting
 //
-// An activity that waits (guard.Wait, the default) holds an activity slot of its
-// worker and counts as an attempt. When an owner dies, its key is blocked for a
-// lease. So:
+// An activity that waits (guard.Wait, the default) holds an activity slot of its worker, and its
+// attempt lasts as long as it waits:
 //
-//   - Keep the lease under start-to-close timeout × (maximum attempts − 1), or
-//     leave the attempts unlimited: else all attempts can time out in the wait.
-//   - Use guard.Refuse where many calls of one key may come at once: a refused attempt
-//     frees its slot and comes back when the lease that is left has run out. Waiters
-//     that fill all slots hold up other activities too.
+//   - With a heartbeat timeout it heartbeats, and sends the details of the attempt before again, all
+//     of them as they are. If its data converter does not give them raw, it is refused in place of waiting.
+//   - It is woken at once when the worker stops, and by its next heartbeat when it is canceled, paused
+//     or reset. A cancel is the SDK's to report, the others are [TypeCanceled], with the cause.
+//   - It never waits into the server's timeout. When Options.WaitMargin of its time is left, or the
+//     wait bound of the operation has passed, it fails with [TypeInProgress] and is tried again as its retry policy says.
+//   - At most Options.MaxWaiting activities of a worker wait. One more is refused as with guard.Refuse.
+//
+// With guard.Refuse it fails with [TypeInProgress] at once, frees its slot, and comes back when the lease that is
+// left has run out, or up to a fifth later. docs/temporal.md says when to choose which. When an owner dies, its key is blocked for a
+// lease: leave the attempts unlimited, or keep the lease under start-to-close timeout × (maximum attempts − 1).
+//
+// # Completing later
+//
+// An activity that returns activity.ErrResultPending keeps its key until the deadline of the attempt, and others wait or are
+// refused as with any owner. It hands out what [CompletionToken] returns, and whoever has the answer calls
+// [Interceptor.CompleteActivity], or [Interceptor.CompleteActivityByID] without a token, which complete the record first and the activity second. Completed by the
+// client's own methods alone, the workflow has its result and the store has none: the key stays reserved until the deadline, and is free then. A later
+// attempt of the same activity takes the key over at once, as one that may have had the effect: it runs again, or
+// under guard.AtMostOnce or a recovery hook finds the outcome unknown.
+//
+// # Attempts that time out
 //
 // An activity whose attempt times out while it runs is canceled in its context. If it
 // heeds that and returns an error although its request has gone out, the guard frees
@@ -163,10 +180,7 @@
 //	}
 //
 // In an activity guard.FenceFromContext has the fence for the provider, and
-// guard.Dispatched marks the dispatch for guard.MarkDispatch. An activity that returns
-// activity.ErrResultPending under these options has been dispatched: once its lease
-// has run out, a later call finds the key held. Whoever completes it should resolve
-// the key as well.
+// guard.Dispatched marks the dispatch for guard.MarkDispatch.
 //
 // An error that the policy remembers (guard.Remember) is stored as the failure that
 // Temporal would have of it, in the form of the data converter: encrypted, message and
@@ -184,12 +198,6 @@
 //
 // Workflow code and Nexus operations are not guarded. These limits will go:
 //
-//   - An activity that waits for another owner does not heartbeat. With a
-//     heartbeat timeout it is timed out and tried again, with guard.Refuse it is not.
-//   - An activity that returns activity.ErrResultPending keeps its key for one lease
-//     from then. The result that completes it later is not stored: after the lease
-//     another workflow with the key runs again, and so does a later attempt, unless
-//     the rule has guard.AtMostOnce or a hook. Leave such activities out by rules.
 //   - A data converter that fails to encode a result after the effect leaves nothing to
 //     store, and nothing for Temporal: the activity runs again, unless the rule has
 //     guard.AtMostOnce or a hook.

@@ -54,9 +54,9 @@ const (
 // which would mean the retry policy's own.
 const minRetryDelay = 100 * time.Millisecond
 
-// waitedInVain is a refusal after a wait. Its next attempt goes on waiting, and comes as the
+// inVainError is a refusal after a wait. Its next attempt goes on waiting, and comes as the
 // retry policy says: it must be there when the result is.
-type waitedInVain struct{ error }
+type inVainError struct{ error }
 
 // spread lengthens a delay by up to a fifth, so that those who were refused together do not
 // come back together.
@@ -82,7 +82,7 @@ type OutcomeUnknown struct {
 // notRun is what the SDK is told of a guarded call that did not run the activity.
 func notRun(err error, operation, key string, data converter.DataConverter) error {
 	switch err := err.(type) { //nolint:errorlint // not those that a hook's error wraps
-	case *waitedInVain:
+	case *inVainError:
 		return temporal.NewApplicationErrorWithOptions("not run: another owner has the key still", TypeInProgress,
 			temporal.ApplicationErrorOptions{Cause: err.error, Category: temporal.ApplicationErrorCategoryBenign})
 	case *guard.RememberedError:

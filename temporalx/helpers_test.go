@@ -89,6 +89,8 @@ type setup struct {
 	failures  converter.FailureConverter // default none
 	guards    converter.DataConverter    // the interceptor's, if it is not the client's
 
+	before interceptor.WorkerInterceptor // the guard's, unless nil
+
 	forgotten bool // the client's failure converter, in the options of the interceptor
 }
 
@@ -138,8 +140,12 @@ func newBench(t *testing.T, s setup) *bench {
 	if s.converter != nil {
 		b.client = server.Dial(t, client.Options{DataConverter: s.converter, FailureConverter: s.failures})
 	}
+	chain := []interceptor.WorkerInterceptor{b.seen, b.guard}
+	if s.before != nil {
+		chain = []interceptor.WorkerInterceptor{b.seen, s.before, b.guard}
+	}
 	b.Worker = worker.New(b.client, b.queue, worker.Options{
-		Interceptors:                           []interceptor.WorkerInterceptor{b.seen, b.guard},
+		Interceptors:                           chain,
 		DisableRegistrationAliasing:            true,
 		MaxConcurrentActivityTaskPollers:       2,
 		MaxConcurrentWorkflowTaskPollers:       2,

@@ -184,7 +184,7 @@ func (a *activityInbound) once(
 	case err != nil && ran:
 		return result.value, err
 	case waited && errors.Is(err, guard.ErrInProgress):
-		return nil, notRun(&waitedInVain{err}, op.name, key, data)
+		return nil, notRun(&inVainError{err}, op.name, key, data)
 	case err != nil:
 		return nil, notRun(err, op.name, key, data)
 	case result.stored == nil:
