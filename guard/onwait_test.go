@@ -137,3 +137,34 @@ func TestOnWait_APanicOfItsEndIsContained(t *testing.T) {
 		}))
 	})
 }
+
+func TestOnWait_TheEndIsToldOnceWhateverCameOfTheWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaves time.Duration // the caller, 0 never
+		option guard.CallOption
+		want   error
+	}{
+		"the result":         {want: nil},
+		"the bound":          {option: guard.WaitAtMost(time.Second), want: guard.ErrInProgress},
+		"the caller's leave": {leaves: time.Second, want: context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				op, _ := newOp[string](t, guard.NewMemoryStore())
+				busy(t, op, 5*time.Second)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				if c.leaves > 0 {
+					time.AfterFunc(c.leaves, leave)
+				}
+				over := 0
+				_, err := op.Do(ctx, "order-1", answers("second"), c.option, guard.OnWait(func(ctx context.Context) (context.Context, func()) {
+					return ctx, func() { over++ }
+				}))
+				if !errors.Is(err, c.want) || over != 1 {
+					t.Errorf("got %v, want %v; over %d times", err, c.want, over)
+				}
+			})
+		})
+	}
+}

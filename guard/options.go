@@ -238,7 +238,8 @@ func WaitAtMost(d time.Duration) CallOption {
 // for another owner. It returns the context to wait with, made of the one that it is given,
 // and what is called when the wait is over, whatever came of it, before the action runs. When that context ends
 // before the caller's, the call ends as if the caller had left, with its cause. A nil context refuses: the call
-// gets [ErrInProgress] as with [Refuse]. So does a panic. The action never sees that context. Default: calls wait on their own.
+// gets [ErrInProgress] as with [Refuse]. So does a panic. The action never sees that context.
+// Calls that share the option ask the function concurrently; it must not block. Default: calls wait on their own.
 func OnWait(f func(ctx context.Context) (waits context.Context, over func())) CallOption {
 	return callOption(func(c *callConfig) { c.onWait = f })
 }
