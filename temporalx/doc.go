@@ -122,6 +122,7 @@
 //
 //   - With a heartbeat timeout it heartbeats, and sends the details of the attempt before again, all
 //     of them as they are. If its data converter does not give them raw, it is refused in place of waiting.
+//     The activity itself runs when the last of these heartbeats is over.
 //   - It is woken at once when the worker stops, and by its next heartbeat when it is canceled, paused
 //     or reset. A cancel is the SDK's to report, the others are [TypeCanceled], with the cause.
 //   - It never waits into the server's timeout. When Options.WaitMargin of its time is left, or the

@@ -67,6 +67,7 @@ type Interceptor struct {
 	waiters    *waiters
 	maxWaiting int           // as set, 0 for a share of the slots
 	margin     time.Duration // as set, 0 for a part of the attempt
+	throttle   time.Duration // of the worker's heartbeats, 0 if it is not known
 }
 
 var _ interceptor.WorkerInterceptor = (*Interceptor)(nil)
@@ -167,10 +168,11 @@ func (a *activityInbound) once(
 	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput,
 	data converter.DataConverter, options []guard.CallOption,
 ) (any, error) {
-	ran, waited := false, false
-	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), &waited)...)
+	ran, waits, attempt := false, &stay{}, ctx
+	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), waits)...)
 	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
 		ran = true
+		waits.join(attempt)
 		value, err := a.Next.ExecuteActivity(withReservation(ctx), in)
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
 			err = &pending{reported: err, deadline: activity.GetInfo(ctx).Deadline}
@@ -183,7 +185,7 @@ func (a *activityInbound) once(
 	switch {
 	case err != nil && ran:
 		return result.value, err
-	case waited && errors.Is(err, guard.ErrInProgress):
+	case waits.waited && errors.Is(err, guard.ErrInProgress):
 		return nil, notRun(&inVainError{err}, op.name, key, data)
 	case err != nil:
 		return nil, notRun(err, op.name, key, data)

@@ -45,6 +45,10 @@ func TestNew_SaysWhatIsWrongWithItsOptions(t *testing.T) {
 			guard: &guard.Guard{}, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{Activity: "A"}}},
 			want: []string{`new operation "A"`},
 		},
+		"numbers of waiting that are none": {
+			guard: g, options: temporalx.Options{DataConverter: dc, MaxWaiting: -1, WaitMargin: -time.Second},
+			want: []string{"max waiting -1", "guard.Refuse", "wait margin -1s"},
+		},
 		"an unnamed activity": {
 			guard: g, options: temporalx.Options{DataConverter: dc, Rules: []temporalx.Rule{{}}},
 			want: []string{"give exactly one"},

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/onceguard/onceguard/guard"
 )
 
-// An activity that waits for another owner: how long it may, how many may at once, what keeps
-// it alive meanwhile, and what wakes it.
+// An activity that waits for another owner: how long it may, and how many may at once.
 
 const (
 	defaultSlots   = 1000 // of a worker whose options name no number
@@ -23,14 +21,6 @@ const (
 
 	marginOfAttempt = 10 // one part in so many of an attempt's time is left for its run
 	maxMargin       = 5 * time.Second
-
-	// A heartbeat that comes sooner after another one than 0.8 of the timeout, or a minute
-	// (both the SDK's), would be kept back by the SDK and sent later, perhaps behind one of
-	// the activity itself.
-	heartbeatShare = 0.81
-	maxHeartbeat   = time.Minute + time.Second
-	firstHeartbeat = 3 // the first one comes after a part in so many of the timeout
-	maxFirst       = 20 * time.Second
 )
 
 var errWorkerStops = errors.New("the worker stops")
@@ -90,17 +80,20 @@ func maxSlots(s worker.SlotSupplier) int {
 func (w *Interceptor) forWorker(o *worker.Options) *Interceptor {
 	return &Interceptor{
 		operations: w.operations, payloads: w.payloads,
-		waiters: waitersOf(w.maxWaiting, o), maxWaiting: w.maxWaiting, margin: w.margin,
+		waiters: waitersOf(w.maxWaiting, o), maxWaiting: w.maxWaiting, margin: w.margin, throttle: throttleOf(o),
 	}
 }
 
-// waiting are the options of a guard's call of an attempt that may have to wait, and that
-// then has waited.
-func (w *Interceptor) waiting(ctx context.Context, info activity.Info, waited *bool) []guard.CallOption {
+// stay is what an attempt has of its wait, if it has waited.
+type stay struct {
+	waited bool
+	vigil  *vigil
+}
+
+// waiting are the options of a guard's call of an attempt that may have to wait.
+func (w *Interceptor) waiting(ctx context.Context, info activity.Info, s *stay) []guard.CallOption {
 	options := []guard.CallOption{guard.OnWait(func(ctx context.Context) (context.Context, func()) {
-		waits, over := w.beginWait(ctx, info)
-		*waited = waits != nil
-		return waits, over
+		return w.beginWait(ctx, info, s)
 	})}
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
@@ -115,7 +108,7 @@ func (w *Interceptor) waiting(ctx context.Context, info activity.Info, waited *b
 
 // beginWait takes a place among those who wait, and begins the heartbeats. It returns nil
 // when the attempt must not wait.
-func (w *Interceptor) beginWait(ctx context.Context, info activity.Info) (context.Context, func()) {
+func (w *Interceptor) beginWait(ctx context.Context, info activity.Info, s *stay) (context.Context, func()) {
 	place := &w.waiters.activities
 	if info.IsLocalActivity {
 		place = &w.waiters.local
@@ -125,109 +118,19 @@ func (w *Interceptor) beginWait(ctx context.Context, info activity.Info) (contex
 	}
 	v := &vigil{stopping: make(chan struct{}), done: make(chan struct{})}
 	if info.HeartbeatTimeout > 0 && !info.IsLocalActivity {
-		v.timeout = info.HeartbeatTimeout
+		v.first, v.every = w.intervals(info.HeartbeatTimeout)
 		if !v.remember(ctx) {
 			place.leave()
 			return nil, nil
 		}
 	}
+	s.waited, s.vigil = true, v
 	waits, wake := context.WithCancelCause(ctx)
-	go v.keep(waits, activity.GetWorkerStopChannel(ctx), wake)
+	go watch(waits, activity.GetWorkerStopChannel(ctx), wake)
+	go v.keep(ctx, waits)
 	return waits, func() {
 		v.end()
 		wake(nil)
 		place.leave()
 	}
 }
-
-// vigil is beside an attempt that waits: it heartbeats, and wakes it when the worker stops.
-// That the attempt was canceled, paused or reset comes with the heartbeats, and ends its context.
-type vigil struct {
-	timeout  time.Duration // 0: no heartbeats
-	details  []any         // of the attempt before, sent again as they are
-	stopping chan struct{}
-	done     chan struct{}
-}
-
-// maxDetails bounds how many values of a heartbeat are looked for.
-const maxDetails = 1 << 10
-
-// remember reads the details that the server has, without a detour over Go types. It says
-// false when they cannot be had that way: a heartbeat would wipe them.
-func (v *vigil) remember(ctx context.Context) (ok bool) {
-	if !activity.HasHeartbeatDetails(ctx) {
-		return true
-	}
-	defer func() {
-		if recover() != nil { // a data converter of the user's
-			ok = false
-		}
-	}()
-	for n := 4; n <= maxDetails; n *= 2 {
-		raw, into := make([]converter.RawValue, n), make([]any, n)
-		for i := range raw {
-			into[i] = &raw[i]
-		}
-		if activity.GetHeartbeatDetails(ctx, into...) != nil {
-			return false
-		}
-		v.details = nil
-		for i := range raw {
-			if raw[i].Payload() == nil {
-				return len(v.details) > 0
-			}
-			v.details = append(v.details, raw[i])
-		}
-	}
-	return false
-}
-
-func (v *vigil) keep(ctx context.Context, workerStops <-chan struct{}, wake context.CancelCauseFunc) {
-	defer close(v.done)
-	var next <-chan time.Time
-	if v.timeout > 0 {
-		next = time.After(min(v.timeout/firstHeartbeat, maxFirst))
-	}
-	for {
-		select {
-		case <-v.stopping:
-			return
-		case <-ctx.Done():
-			return
-		case <-workerStops:
-			wake(errWorkerStops)
-			return
-		case <-next:
-			v.beat(ctx)
-			next = time.After(min(time.Duration(heartbeatShare*float64(v.timeout)), maxHeartbeat))
-		}
-	}
-}
-
-// beat heartbeats, unless the attempt or its wait is over. The SDK panics on what it cannot encode.
-func (v *vigil) beat(ctx context.Context) {
-	select {
-	case <-v.stopping:
-		return
-	default:
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	defer func() { _ = recover() }()
-	activity.RecordHeartbeat(ctx, v.details...)
-}
-
-// end stops the heartbeats before the activity runs and sends its own. One that hangs is not
-// waited for: the SDK keeps those of an attempt in their order.
-func (v *vigil) end() {
-	close(v.stopping)
-	limit := time.NewTimer(endPatience)
-	defer limit.Stop()
-	select {
-	case <-v.done:
-	case <-limit.C:
-	}
-}
-
-const endPatience = 100 * time.Millisecond

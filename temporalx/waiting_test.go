@@ -3,8 +3,6 @@ package temporalx_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
@@ -27,6 +24,7 @@ import (
 // test ends.
 type occupied struct {
 	*bench
+	store guard.Store
 	done  effects
 	begin chan struct{} // of attempts
 	free  func()
@@ -35,16 +33,16 @@ type occupied struct {
 func newOccupied(t *testing.T, s setup) *occupied {
 	t.Helper()
 	s.store, s.rules = redisStore(t), chargeByOrder()
-	o := &occupied{bench: newBench(t, s), begin: make(chan struct{}, 100)}
+	o := &occupied{bench: newBench(t, s), store: s.store, begin: make(chan struct{}, 100)}
 	o.seen.begin = o.begin
-	o.free = occupy(t, s.store, "o-1")
+	o.free = occupy(t, s.store)
 	o.activity("Charge", func(_ context.Context, order Order) (Receipt, error) { return o.done.charge(order), nil })
 	o.Worker.RegisterWorkflow(approve)
 	return o
 }
 
-// occupy owns a key until it is freed, or the test ends.
-func occupy(t *testing.T, store guard.Store, order string) (free func()) {
+// occupy owns the key of order "o-1" until it is freed, or the test ends.
+func occupy(t *testing.T, store guard.Store) (free func()) {
 	t.Helper()
 	g, err := guard.New(store)
 	if err != nil {
@@ -57,11 +55,11 @@ func occupy(t *testing.T, store guard.Store, order string) (free func()) {
 	began, end, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = op.Do(context.WithoutCancel(t.Context()), order, func(context.Context) (string, error) {
+		_, _ = op.Do(context.WithoutCancel(t.Context()), "o-1", func(context.Context) (string, error) {
 			close(began)
 			<-end
 			return "", errors.New("declined: the key is free again")
-		}, guard.WithInput([]any{Order{ID: order}}))
+		}, guard.WithInput([]any{Order{ID: "o-1"}}))
 	}()
 	<-began
 	free = func() {
@@ -89,85 +87,6 @@ func TestWaiting_AnActivityThatWaitsOutlivesItsHeartbeatTimeout(t *testing.T) {
 		t.Errorf("%d attempts, want one that has waited; the first ended with %v", len(seen), seen[0].err)
 	}
 	o.done.want(t, 1)
-}
-
-// Attempt 1 heartbeats and fails, attempt 2 waits and heartbeats past its timeout, attempt 3 reads.
-func TestCase_T15_HeartbeatDetailsSurviveAnAttemptThatWaits(t *testing.T) {
-	t.Parallel()
-	for name, details := range map[string][]any{
-		"none": nil, "two": {map[string]int64{"batch": 1<<53 + 1}, "cursor"}, "nine": {1, 2, 3, 4, 5, 6, 7, 8, 9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := redisStore(t)
-			b := newBench(t, setup{store: store, rules: chargeByOrder()})
-			begin := make(chan struct{}, 100)
-			b.seen.begin = begin
-			read := make(chan []string, 1)
-			b.activity("Charge", func(ctx context.Context, _ Order) (Receipt, error) {
-				switch activity.GetInfo(ctx).Attempt {
-				case 1:
-					if details != nil {
-						activity.RecordHeartbeat(ctx, details...)
-					}
-					return Receipt{}, temporal.NewApplicationErrorWithOptions("try again", "again",
-						temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
-				case 2:
-					activity.RecordHeartbeat(ctx) // must not come to this: the key is occupied
-					return Receipt{}, errors.New("ran")
-				}
-				read <- shown(ctx)
-				return Receipt{}, nil
-			})
-			b.Worker.RegisterWorkflow(approve)
-			b.start()
-			run := b.run(approve, Order{ID: "o-1"}, 4*time.Second, 1500*time.Millisecond)
-			<-begin
-			eventually(t, "the first attempt has failed", func() bool { return len(b.seen.all()) == 1 })
-			free := occupy(t, store, "o-1")
-			<-begin
-			eventually(t, "the second attempt was refused in time", func() bool { return len(b.seen.all()) == 2 })
-			if err := b.seen.all()[1].err; !errors.Is(err, guard.ErrInProgress) {
-				t.Errorf("the second attempt ended with %v, want ErrInProgress after a wait", err)
-			}
-			free()
-			get[Receipt](t, run)
-			want := []string{}
-			for _, d := range details {
-				want = append(want, shownValue(t, d))
-			}
-			if got := <-read; !slices.Equal(got, want) {
-				t.Errorf("the third attempt reads %q, want %q", got, want)
-			}
-		})
-	}
-}
-
-// shown are the heartbeat details that the server has, as they are encoded.
-func shown(ctx context.Context) []string {
-	raw, into := make([]converter.RawValue, 16), make([]any, 16)
-	for i := range raw {
-		into[i] = &raw[i]
-	}
-	if !activity.HasHeartbeatDetails(ctx) || activity.GetHeartbeatDetails(ctx, into...) != nil {
-		return []string{}
-	}
-	texts := []string{}
-	for i := range raw {
-		if raw[i].Payload() != nil {
-			texts = append(texts, string(raw[i].Payload().GetData()))
-		}
-	}
-	return texts
-}
-
-func shownValue(t *testing.T, value any) string {
-	t.Helper()
-	payload, err := converter.GetDefaultDataConverter().ToPayload(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(payload.GetData())
 }
 
 // A server that is told by the heartbeats of a waiting attempt that it is over tells the attempt.
@@ -277,18 +196,22 @@ func TestWaiting_IsWokenWhenTheWorkerStops(t *testing.T) {
 	if took := first.ended.Sub(stopped); took > 2*time.Second {
 		t.Errorf("woken after %s", took)
 	}
-	if err := o.client.TerminateWorkflow(t.Context(), run.GetID(), "", "the test is over"); err != nil {
-		t.Error(err)
-	}
+	o.free()
+	other := newBench(t, setup{store: o.store, rules: chargeByOrder()})
+	other.activity("Charge", func(_ context.Context, order Order) (Receipt, error) { return o.done.charge(order), nil })
+	other.Worker.RegisterWorkflow(approve)
+	other.start()
+	get[Receipt](t, run)
+	o.done.want(t, 1)
 }
 
 // One key, twenty workflows, four slots: two wait, and another activity gets a slot at once.
 func TestWaiting_NeverFillsTheSlotsOfAWorker(t *testing.T) {
 	t.Parallel()
 	store := redisStore(t)
-	free := occupy(t, store, "o-1")
+	free := occupy(t, store)
 	plugin := newPlugin(t, setup{store: store, rules: chargeByOrder()}, nil)
-	b := &bench{t: t, client: realtest.SharedTemporal(t).Client(), queue: t.Name(), id: t.Name(), seen: &attempts{}}
+	b := &bench{t: t, client: realtest.SharedTemporal(t).Client(), queue: t.Name(), id: t.Name(), seen: &attempts{begin: make(chan struct{}, 100)}}
 	b.Worker = worker.New(b.client, b.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize: 4, Plugins: []worker.Plugin{plugin}, DisableEagerActivities: true,
 		Interceptors: []interceptor.WorkerInterceptor{b.seen},
@@ -308,6 +231,9 @@ func TestWaiting_NeverFillsTheSlotsOfAWorker(t *testing.T) {
 		runs = append(runs, b.run(approve, Order{ID: "o-1"}, time.Minute, noHeartbeat))
 	}
 	eventually(t, "all but two were refused", func() bool { return len(b.seen.all()) >= 18 })
+	if n := len(b.seen.begin) - len(b.seen.all()); n != 2 {
+		t.Errorf("%d wait, want half of 4 slots", n)
+	}
 	began := time.Now()
 	if err := b.run("ping").Get(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -337,101 +263,65 @@ func TestWaiting_NeverFillsTheSlotsOfAWorker(t *testing.T) {
 	done.want(t, 1)
 }
 
-// heartbeats is an interceptor that sees the heartbeats of the attempts, the guard's too.
-type heartbeats struct {
-	interceptor.WorkerInterceptorBase
-	all, dead atomic.Int32
-}
-
-type heartbeatsInbound struct {
-	interceptor.ActivityInboundInterceptorBase
-	seen *heartbeats
-}
-
-type heartbeatsOutbound struct {
-	interceptor.ActivityOutboundInterceptorBase
-	seen *heartbeats
-}
-
-func (h *heartbeats) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &heartbeatsInbound{interceptor.ActivityInboundInterceptorBase{Next: next}, h}
-}
-
-func (h *heartbeatsInbound) Init(out interceptor.ActivityOutboundInterceptor) error {
-	return h.Next.Init(&heartbeatsOutbound{interceptor.ActivityOutboundInterceptorBase{Next: out}, h.seen})
-}
-
-func (h *heartbeatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
-	h.seen.all.Add(1)
-	if ctx.Err() != nil {
-		h.seen.dead.Add(1)
-	}
-	h.Next.RecordHeartbeat(ctx, details...)
-}
-
-func TestCase_T9_NoHeartbeatGoesOutOnADeadContext(t *testing.T) {
+func TestWaiting_ALocalActivityWaitsToo(t *testing.T) {
 	t.Parallel()
-	const heartbeat = time.Second
-	seen := &heartbeats{}
-	o := newOccupied(t, setup{before: seen})
+	o := newOccupied(t, setup{})
+	local := func(ctx workflow.Context) (receipt Receipt, err error) {
+		ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+			StartToCloseTimeout: 30 * time.Second, RetryPolicy: retries(1),
+		})
+		err = workflow.ExecuteLocalActivity(ctx, "Charge", Order{ID: "o-1"}).Get(ctx, &receipt)
+		return receipt, err
+	}
+	o.Worker.RegisterWorkflowWithOptions(local, workflow.RegisterOptions{Name: "local"})
 	o.start()
-	run := o.run(approve, Order{ID: "o-1"}, time.Minute, heartbeat)
+	run := o.run("local")
 	<-o.begin
-	eventually(t, "the attempt heartbeats", func() bool { return seen.all.Load() > 1 })
-	if err := o.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the attempt is woken", func() bool { return len(o.seen.all()) == 1 })
-	then := seen.all.Load()
-	time.Sleep(2 * heartbeat)
-	if now := seen.all.Load(); now != then || seen.dead.Load() != 0 {
-		t.Errorf("%d heartbeats after the attempt had ended, %d on a dead context", now-then, seen.dead.Load())
-	}
+	time.Sleep(time.Second)
+	o.done.want(t, 0)
+	o.free()
+	get[Receipt](t, run)
+	o.done.want(t, 1)
 }
 
-func TestCase_T9_RenewalsGoOnUntilAnActivityThatWasCanceledReturns(t *testing.T) {
+// The margin is what the activity takes: one that cannot wait long enough for it does not wait at all.
+func TestWaiting_LeavesTheMarginThatIsSet(t *testing.T) {
 	t.Parallel()
-	const lease = 400 * time.Millisecond
-	store, charge := redisStore(t), newGated()
-	b := newBench(t, setup{store: store, rules: chargeByOrder(), options: []guard.GuardOption{guard.WithLease(lease)}})
-	canceled := make(chan struct{})
-	b.activity("Charge", func(ctx context.Context, order Order) (Receipt, error) {
-		for ctx.Err() == nil {
-			activity.RecordHeartbeat(ctx)
-			time.Sleep(20 * time.Millisecond)
-		}
-		close(canceled)
-		return charge.run(ctx, order) // which ignores it
-	})
-	b.Worker.RegisterWorkflow(approve)
-	b.start()
-	run := b.run(approve, Order{ID: "o-1"}, time.Minute, time.Second)
-	eventually(t, "the key is reserved", func() bool { return len(open(t, store)) == 1 })
-	if err := b.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
-		t.Fatal(err)
-	}
-	<-canceled
-	for end := time.Now().Add(4 * lease); time.Now().Before(end); time.Sleep(lease / 8) {
-		if keys := open(t, store); len(keys) != 1 || keys[0].Left == 0 {
-			t.Fatalf("the reservation has run out: %+v", keys)
-		}
-	}
-	close(charge.end)
-	eventually(t, "the result is stored", func() bool { return len(open(t, store)) == 0 })
-	charge.want(t, 1)
-}
-
-// open are the keys that are reserved.
-func open(t *testing.T, store guard.Lister) (keys []guard.Listed) {
-	t.Helper()
-	for req := (guard.ListRequest{Limit: 100}); ; {
-		reply, err := store.List(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, reply.Records...)
-		if req.Cursor = reply.Cursor; req.Cursor == "" {
-			return keys
-		}
+	for name, test := range map[string]struct {
+		margin, atLeast, atMost time.Duration
+		delayed                 bool
+	}{
+		"most of the attempt":      {18 * time.Second, time.Second, 4 * time.Second, false},
+		"more than there is of it": {time.Minute, 0, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := redisStore(t)
+			occupy(t, store)
+			g, options := setup{store: store, rules: chargeByOrder()}.build(t)
+			options.WaitMargin = test.margin
+			plugin, err := temporalx.NewPlugin(g, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &bench{t: t, client: realtest.SharedTemporal(t).Client(), queue: t.Name(), id: t.Name(), seen: &attempts{}}
+			b.Worker = worker.New(b.client, b.queue, worker.Options{
+				Plugins: []worker.Plugin{plugin}, Interceptors: []interceptor.WorkerInterceptor{b.seen},
+			})
+			b.activity("Charge", func(context.Context, Order) (Receipt, error) { return Receipt{}, errors.New("ran") })
+			b.Worker.RegisterWorkflow(approve)
+			b.start()
+			run := b.run(approve, Order{ID: "o-1"}, 20*time.Second, noHeartbeat)
+			eventually(t, "the attempt is refused", func() bool { return len(b.seen.all()) > 0 })
+			first := b.seen.all()[0]
+			var app *temporal.ApplicationError
+			if !errors.As(first.err, &app) || app.Type() != temporalx.TypeInProgress || app.NextRetryDelay() > 0 != test.delayed {
+				t.Errorf("the attempt ended with %v", first.err)
+			}
+			if took := first.ended.Sub(first.started); took < test.atLeast || took > test.atMost {
+				t.Errorf("refused after %s, want between %s and %s", took, test.atLeast, test.atMost)
+			}
+			_ = b.client.TerminateWorkflow(t.Context(), run.GetID(), "", "the test is over")
+		})
 	}
 }
