@@ -1,10 +1,14 @@
 package temporalx
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
+
+	"github.com/onceguard/onceguard/guard"
 )
 
 func TestWaiting_AShareOfTheSlotsOfAWorker(t *testing.T) {
@@ -94,6 +98,27 @@ func TestWaiting_NoHeartbeatComesSoonEnoughToBeKeptBack(t *testing.T) {
 			if first <= 0 || first > timeout/2 || every > timeout*9/10 {
 				t.Errorf("%s, timeout %s: first after %s, then every %s", name, timeout, first, every)
 			}
+		}
+	}
+}
+
+func TestWaiting_ThoseWhoAreRefusedComeBackSpreadOverAFifthOfTheLease(t *testing.T) {
+	t.Parallel()
+	for left, want := range map[time.Duration]time.Duration{30 * time.Second: 30 * time.Second, 0: minRetryDelay, -time.Second: minRetryDelay} {
+		seen := map[time.Duration]bool{}
+		for range 100 {
+			var app *temporal.ApplicationError
+			if err := toTemporal(&guard.InProgressError{RetryAfter: left}); !errors.As(err, &app) {
+				t.Fatalf("got %v, want an application error", err)
+			}
+			delay := app.NextRetryDelay()
+			if delay < want || delay > want+want/5 {
+				t.Errorf("%s left: next in %s", left, delay)
+			}
+			seen[delay] = true
+		}
+		if len(seen) < 50 {
+			t.Errorf("%s left: %d delays of 100", left, len(seen))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package temporalx_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,6 @@ import (
 // test ends.
 type occupied struct {
 	*bench
-	store guard.Store
 	done  effects
 	begin chan struct{} // of attempts
 	free  func()
@@ -33,7 +33,7 @@ type occupied struct {
 func newOccupied(t *testing.T, s setup) *occupied {
 	t.Helper()
 	s.store, s.rules = redisStore(t), chargeByOrder()
-	o := &occupied{bench: newBench(t, s), store: s.store, begin: make(chan struct{}, 100)}
+	o := &occupied{bench: newBench(t, s), begin: make(chan struct{}, 100)}
 	o.seen.begin = o.begin
 	o.free = occupy(t, s.store)
 	o.activity("Charge", func(_ context.Context, order Order) (Receipt, error) { return o.done.charge(order), nil })
@@ -177,32 +177,41 @@ func (o *occupied) reset(run client.WorkflowRun) error {
 	return err
 }
 
+// The SDK ends the context of an attempt only when the stop timeout has passed.
 func TestWaiting_IsWokenWhenTheWorkerStops(t *testing.T) {
 	t.Parallel()
-	o := newOccupied(t, setup{})
-	if err := o.Worker.Start(); err != nil {
+	store := redisStore(t)
+	free := occupy(t, store)
+	stops := &bench{t: t, client: realtest.SharedTemporal(t).Client(), queue: t.Name(), id: t.Name(), seen: &attempts{begin: make(chan struct{}, 10)}}
+	stops.Worker = worker.New(stops.client, stops.queue, worker.Options{
+		WorkerStopTimeout: 15 * time.Second, DisableRegistrationAliasing: true,
+		Interceptors: []interceptor.WorkerInterceptor{stops.seen, guarded(t, setup{store: store, rules: chargeByOrder()})},
+	})
+	stops.activity("Charge", func(context.Context, Order) (Receipt, error) { return Receipt{}, errors.New("ran") })
+	stops.Worker.RegisterWorkflow(approve)
+	if err := stops.Worker.Start(); err != nil {
 		t.Fatal(err)
 	}
-	run := o.run(approve, Order{ID: "o-1"}, time.Minute, noHeartbeat)
-	<-o.begin
+	run := stops.run(approve, Order{ID: "o-1"}, time.Minute, noHeartbeat)
+	<-stops.seen.begin
 	stopped := time.Now()
-	o.Worker.Stop()
-	eventually(t, "the attempt is woken", func() bool { return len(o.seen.all()) == 1 })
-	first := o.seen.all()[0]
-	var app *temporal.ApplicationError
-	if !errors.As(first.err, &app) || app.Type() != temporalx.TypeCanceled || app.NonRetryable() {
-		t.Errorf("the attempt ended with %v, want a retryable %s", first.err, temporalx.TypeCanceled)
+	stops.Worker.Stop()
+	eventually(t, "the attempt is woken", func() bool { return len(stops.seen.all()) == 1 })
+	first := stops.seen.all()[0]
+	if !canceledBy(context.Canceled)(first.err) || !strings.Contains(first.err.Error(), "the worker stops") {
+		t.Errorf("the attempt ended with %v, want a retryable %s that says why", first.err, temporalx.TypeCanceled)
 	}
 	if took := first.ended.Sub(stopped); took > 2*time.Second {
 		t.Errorf("woken after %s", took)
 	}
-	o.free()
-	other := newBench(t, setup{store: o.store, rules: chargeByOrder()})
-	other.activity("Charge", func(_ context.Context, order Order) (Receipt, error) { return o.done.charge(order), nil })
+	free()
+	var done effects
+	other := newBench(t, setup{store: store, rules: chargeByOrder()})
+	other.activity("Charge", func(_ context.Context, order Order) (Receipt, error) { return done.charge(order), nil })
 	other.Worker.RegisterWorkflow(approve)
 	other.start()
 	get[Receipt](t, run)
-	o.done.want(t, 1)
+	done.want(t, 1)
 }
 
 // One key, twenty workflows, four slots: two wait, and another activity gets a slot at once.
