@@ -84,8 +84,8 @@ func withReservation(ctx context.Context) context.Context {
 // result. The interceptor is one with the rule of the activity, on the same store; it
 // need not be that of a worker.
 func (w *Interceptor) CompleteActivity(ctx context.Context, c client.Client, token []byte, result any, err error) error {
-	if w == nil || w.operations == nil || ctx == nil || isNil(c) {
-		return errors.New("onceguard: the interceptor (made by New), the context and the client must not be nil")
+	if err := w.mayComplete(ctx, c); err != nil {
+		return err
 	}
 	var of completion
 	switch failed := json.Unmarshal(token, &of); {
@@ -94,8 +94,12 @@ func (w *Interceptor) CompleteActivity(ctx context.Context, c client.Client, tok
 			"give the bytes that the activity handed out, not its bare task token")
 	}
 	if of.Reservation != nil {
-		if err := w.completeRecord(ctx, of.Activity, *of.Reservation, result, err); err != nil {
-			return err
+		op, failed := w.completed(of.Activity)
+		if failed == nil {
+			failed = w.completeRecord(ctx, op, *of.Reservation, result, err)
+		}
+		if failed != nil {
+			return failed
 		}
 	}
 	return c.CompleteActivity(ctx, of.TaskToken, result, err)
@@ -117,8 +121,8 @@ type PendingActivity struct {
 // the error is guard.ErrStale, and the activity is not completed. So it is when the record was completed by a try whose second
 // half failed; complete the activity by the client's own method then.
 func (w *Interceptor) CompleteActivityByID(ctx context.Context, c client.Client, of PendingActivity, result any, err error) error {
-	if w == nil || w.operations == nil || ctx == nil || isNil(c) {
-		return errors.New("onceguard: the interceptor (made by New), the context and the client must not be nil")
+	if err := w.mayComplete(ctx, c); err != nil {
+		return err
 	}
 	op, failed := w.completed(of.Type)
 	if failed != nil {
@@ -131,12 +135,20 @@ func (w *Interceptor) CompleteActivityByID(ctx context.Context, c client.Client,
 	case !kept:
 		return fmt.Errorf("onceguard: complete: activity %q: %w: no reservation of its key waits for its completion", of.Type, guard.ErrStale)
 	}
-	if failed := w.completeRecord(ctx, of.Type, reservation, result, err); failed != nil {
+	if failed := w.completeRecord(ctx, op, reservation, result, err); failed != nil {
 		return failed
 	}
 	return c.CompleteActivityByID(ctx, of.Namespace, of.WorkflowID, of.RunID, of.ActivityID, result, err)
 }
 
+func (w *Interceptor) mayComplete(ctx context.Context, c client.Client) error {
+	if w == nil || w.operations == nil || ctx == nil || isNil(c) {
+		return errors.New("onceguard: the interceptor (made by New), the context and the client must not be nil")
+	}
+	return nil
+}
+
+// completed is the operation of an activity that is to be completed.
 func (w *Interceptor) completed(activityType string) (*guarded, error) {
 	op, err := w.operations.get(activityType)
 	if err == nil && op == nil {
@@ -145,11 +157,7 @@ func (w *Interceptor) completed(activityType string) (*guarded, error) {
 	return op, err
 }
 
-func (w *Interceptor) completeRecord(ctx context.Context, activityType string, r guard.Reservation, result any, failure error) error {
-	op, err := w.completed(activityType)
-	if err != nil {
-		return err
-	}
+func (w *Interceptor) completeRecord(ctx context.Context, op *guarded, r guard.Reservation, result any, failure error) error {
 	if failure == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
 		return errors.New("onceguard: complete: activity.ErrResultPending completes nothing: give the result, or another error")
 	}
@@ -179,12 +187,6 @@ func comesLater(err error) (time.Duration, bool) {
 // only when it has given up the one before. What the number is made of grows also when the
 // attempts are counted anew, by a reset of the activity.
 func turn(info activity.Info) guard.CallOption {
-	run := info.WorkflowExecution.RunID
-	if info.WorkflowExecution.ID == "" {
-		run = info.ActivityRunID
-	}
-	job := joined([]string{
-		info.Namespace, info.WorkflowExecution.ID, run, info.ActivityID, info.ScheduledTime.UTC().Format(time.RFC3339Nano),
-	})
+	job := joined([]string{info.Namespace, info.WorkflowExecution.ID, runID(info), info.ActivityID, scheduled(info)})
 	return guard.WithTurn(digest(job), max(info.StartedTime.UnixMicro(), 0))
 }

@@ -54,9 +54,12 @@ const (
 // which would mean the retry policy's own.
 const minRetryDelay = 100 * time.Millisecond
 
-// inVainError is a refusal after a wait. Its next attempt goes on waiting, and comes as the
+// stillInProgress is a refusal after a wait. Its next attempt goes on waiting, and comes as the
 // retry policy says: it must be there when the result is.
-type inVainError struct{ error }
+func stillInProgress(err error) error {
+	return temporal.NewApplicationErrorWithOptions("not run: another owner has the key still", TypeInProgress,
+		temporal.ApplicationErrorOptions{Cause: err, Category: temporal.ApplicationErrorCategoryBenign})
+}
 
 // spread lengthens a delay by up to a fifth, so that those who were refused together do not
 // come back together.
@@ -82,9 +85,6 @@ type OutcomeUnknown struct {
 // notRun is what the SDK is told of a guarded call that did not run the activity.
 func notRun(err error, operation, key string, data converter.DataConverter) error {
 	switch err := err.(type) { //nolint:errorlint // not those that a hook's error wraps
-	case *inVainError:
-		return temporal.NewApplicationErrorWithOptions("not run: another owner has the key still", TypeInProgress,
-			temporal.ApplicationErrorOptions{Cause: err.error, Category: temporal.ApplicationErrorCategoryBenign})
 	case *guard.RememberedError:
 		return err.Err // the SDK looks at the outermost error only
 	case *guard.OutcomeUnknownError:

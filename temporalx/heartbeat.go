@@ -46,7 +46,6 @@ func (w *Interceptor) intervals(timeout time.Duration) (first, every time.Durati
 type vigil struct {
 	first, every time.Duration // 0: no heartbeats
 	details      []any         // of the attempt before, sent again as they are
-	stopping     chan struct{}
 	done         chan struct{}
 }
 
@@ -99,8 +98,6 @@ func (v *vigil) keep(attempt, waits context.Context) {
 	}
 	for next := time.After(v.first); ; next = time.After(v.every) {
 		select {
-		case <-v.stopping:
-			return
 		case <-waits.Done():
 			return
 		case <-next:
@@ -112,11 +109,6 @@ func (v *vigil) keep(attempt, waits context.Context) {
 // beat heartbeats, unless the attempt or its wait is over. It has the attempt's own context, since
 // the SDK also sends with it what the activity itself sends soon after. The SDK panics on what it cannot encode.
 func (v *vigil) beat(attempt, waits context.Context) {
-	select {
-	case <-v.stopping:
-		return
-	default:
-	}
 	if waits.Err() != nil {
 		return
 	}
@@ -124,10 +116,9 @@ func (v *vigil) beat(attempt, waits context.Context) {
 	activity.RecordHeartbeat(attempt, v.details...)
 }
 
-// end stops the heartbeats. One that hangs is not waited for: the key may be ours, and nobody
-// renews its lease yet. See join.
+// end waits for the last heartbeat of a wait that is over. One that hangs is not waited for: the
+// key may be ours, and nobody renews its lease yet. See join.
 func (v *vigil) end() {
-	close(v.stopping)
 	limit := time.NewTimer(endPatience)
 	defer limit.Stop()
 	select {
@@ -140,12 +131,12 @@ const endPatience = 100 * time.Millisecond
 
 // join waits, before the activity runs and under its lease, until no heartbeat of the wait can come any more: it
 // would replace what the activity has sent. The SDK limits how long one takes, and none is sent when the attempt has ended.
-func (s *stay) join(attempt context.Context) {
-	if s.vigil == nil {
+func (v *vigil) join(attempt context.Context) {
+	if v == nil { // it has not waited
 		return
 	}
 	select {
-	case <-s.vigil.done:
+	case <-v.done:
 	case <-attempt.Done():
 	}
 }

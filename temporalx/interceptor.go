@@ -168,11 +168,12 @@ func (a *activityInbound) once(
 	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput,
 	data converter.DataConverter, options []guard.CallOption,
 ) (any, error) {
-	ran, waits, attempt := false, &stay{}, ctx
-	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), waits)...)
+	ran, attempt := false, ctx
+	var waited *vigil
+	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), &waited)...)
 	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
 		ran = true
-		waits.join(attempt)
+		waited.join(attempt)
 		value, err := a.Next.ExecuteActivity(withReservation(ctx), in)
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
 			err = &pending{reported: err, deadline: activity.GetInfo(ctx).Deadline}
@@ -185,8 +186,8 @@ func (a *activityInbound) once(
 	switch {
 	case err != nil && ran:
 		return result.value, err
-	case waits.waited && errors.Is(err, guard.ErrInProgress):
-		return nil, notRun(&inVainError{err}, op.name, key, data)
+	case waited != nil && errors.Is(err, guard.ErrInProgress):
+		return nil, stillInProgress(err)
 	case err != nil:
 		return nil, notRun(err, op.name, key, data)
 	case result.stored == nil:

@@ -69,23 +69,31 @@ func (executionKey) compares(info activity.Info) bool { return info.IsLocalActiv
 
 func (executionKey) key(call activityCall) (string, error) {
 	info := call.info
-	workflow, run := info.WorkflowExecution.ID, info.WorkflowExecution.RunID
-	if workflow == "" {
-		run = info.ActivityRunID
-	}
+	run := runID(info)
 	if run == "" {
 		return "", fmt.Errorf("%w: the activity has no run id, so that others could have the same key: "+
 			"give it a rule with KeyFrom", guard.ErrInvalidKey)
 	}
-	id, last := info.ActivityID, info.ScheduledTime.UTC().Format(time.RFC3339Nano)
+	id, last := info.ActivityID, scheduled(info)
 	switch {
 	case info.IsLocalActivity && call.local != "":
 		id, last = call.local, "local-call"
 	case info.IsLocalActivity:
 		last = "local"
 	}
-	return joined([]string{info.Namespace, workflow, run, id, call.named(), last}), nil
+	return joined([]string{info.Namespace, info.WorkflowExecution.ID, run, id, call.named(), last}), nil
 }
+
+// runID is that of the workflow, or of the activity itself if it belongs to none.
+func runID(info activity.Info) string {
+	if info.WorkflowExecution.ID == "" {
+		return info.ActivityRunID
+	}
+	return info.WorkflowExecution.RunID
+}
+
+// scheduled is when the activity was, which is the same in all its attempts.
+func scheduled(info activity.Info) string { return info.ScheduledTime.UTC().Format(time.RFC3339Nano) }
 
 // WorkflowKey is a key of one activity of a workflow, over all its runs:
 //

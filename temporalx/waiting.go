@@ -78,22 +78,17 @@ func maxSlots(s worker.SlotSupplier) int {
 
 // forWorker is the interceptor with the places of one worker.
 func (w *Interceptor) forWorker(o *worker.Options) *Interceptor {
-	return &Interceptor{
-		operations: w.operations, payloads: w.payloads,
-		waiters: waitersOf(w.maxWaiting, o), maxWaiting: w.maxWaiting, margin: w.margin, throttle: throttleOf(o),
-	}
+	own := *w
+	own.waiters, own.throttle = waitersOf(w.maxWaiting, o), throttleOf(o)
+	return &own
 }
 
-// stay is what an attempt has of its wait, if it has waited.
-type stay struct {
-	waited bool
-	vigil  *vigil
-}
-
-// waiting are the options of a guard's call of an attempt that may have to wait.
-func (w *Interceptor) waiting(ctx context.Context, info activity.Info, s *stay) []guard.CallOption {
-	options := []guard.CallOption{guard.OnWait(func(ctx context.Context) (context.Context, func()) {
-		return w.beginWait(ctx, info, s)
+// waiting are the options of a guard's call of an attempt that may have to wait. If it does, its
+// vigil is put into kept.
+func (w *Interceptor) waiting(ctx context.Context, info activity.Info, kept **vigil) []guard.CallOption {
+	options := []guard.CallOption{guard.OnWait(func(ctx context.Context) (waits context.Context, over func()) {
+		waits, over, *kept = w.beginWait(ctx, info)
+		return waits, over
 	})}
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
@@ -106,31 +101,30 @@ func (w *Interceptor) waiting(ctx context.Context, info activity.Info, s *stay) 
 	return options
 }
 
-// beginWait takes a place among those who wait, and begins the heartbeats. It returns nil
+// beginWait takes a place among those who wait, and begins the heartbeats. It returns nothing
 // when the attempt must not wait.
-func (w *Interceptor) beginWait(ctx context.Context, info activity.Info, s *stay) (context.Context, func()) {
+func (w *Interceptor) beginWait(ctx context.Context, info activity.Info) (waits context.Context, over func(), v *vigil) {
 	place := &w.waiters.activities
 	if info.IsLocalActivity {
 		place = &w.waiters.local
 	}
 	if !place.take() {
-		return nil, nil
+		return nil, nil, nil
 	}
-	v := &vigil{stopping: make(chan struct{}), done: make(chan struct{})}
+	v = &vigil{done: make(chan struct{})}
 	if info.HeartbeatTimeout > 0 && !info.IsLocalActivity {
 		v.first, v.every = w.intervals(info.HeartbeatTimeout)
 		if !v.remember(ctx) {
 			place.leave()
-			return nil, nil
+			return nil, nil, nil
 		}
 	}
-	s.waited, s.vigil = true, v
 	waits, wake := context.WithCancelCause(ctx)
 	go watch(waits, activity.GetWorkerStopChannel(ctx), wake)
 	go v.keep(ctx, waits)
 	return waits, func() {
-		v.end()
 		wake(nil)
+		v.end()
 		place.leave()
-	}
+	}, v
 }
