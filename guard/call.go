@@ -106,8 +106,8 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 			o.applyCall(&config)
 		}
 	}
-	if err := checkName(c.key.Name, anOrderNumber); err != nil {
-		return fmt.Errorf("onceguard: operation %q: %w: %w", c.op.name, ErrInvalidKey, err)
+	if err := c.op.checkKey(c.key.Name); err != nil {
+		return err
 	}
 	if ended(ctx) != nil {
 		return canceledError(ctx, c.op.name)

@@ -85,12 +85,12 @@ func (r *Reservation) record() Record {
 // for those who have the key and not the reservation. It says false when the key has none that waits for
 // its completion. Its errors are [ErrInvalidKey], [ErrStorage] and the context's.
 func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool, error) {
-	if o == nil || o.op == nil || ctx == nil {
-		return Reservation{}, false, errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	if err := o.usable(ctx); err != nil {
+		return Reservation{}, false, err
 	}
 	op, whole := o.op, Key{o.op.name, key}
-	if err := checkName(key, anOrderNumber); err != nil {
-		return Reservation{}, false, fmt.Errorf("onceguard: operation %q: %w: %w", op.name, ErrInvalidKey, err)
+	if err := op.checkKey(key); err != nil {
+		return Reservation{}, false, err
 	}
 	var reply LoadReply
 	err := op.outside(ctx, PhaseLoad, func(ctx context.Context) (err error) {
@@ -119,8 +119,8 @@ func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool,
 // reservation. A value that cannot be encoded, or is too large, is not stored, counted, and no
 // error, as at the end of any action.
 func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, failure error) error {
-	if o == nil || o.op == nil || ctx == nil {
-		return errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	if err := o.usable(ctx); err != nil {
+		return err
 	}
 	op, whole := o.op, Key{r.Operation, r.Key}
 	c := &call{

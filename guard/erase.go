@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -14,15 +13,15 @@ import (
 // Its errors are [ErrInvalidKey], [ErrInProgress], [ErrOutcomeUnknown], [ErrStorage], the context's, or
 // one that says that the store lacks the ability, see [Eraser].
 func (o *Operation[T]) Erase(ctx context.Context, key string) error {
-	if o == nil || o.op == nil || ctx == nil {
-		return errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	if err := o.usable(ctx); err != nil {
+		return err
 	}
 	return o.op.erase(ctx, Key{o.op.name, key})
 }
 
 func (op *operation) erase(ctx context.Context, key Key) error {
-	if err := checkName(key.Name, anOrderNumber); err != nil {
-		return fmt.Errorf("onceguard: operation %q: %w: %w", op.name, ErrInvalidKey, err)
+	if err := op.checkKey(key.Name); err != nil {
+		return err
 	}
 	eraser, ok := op.guard.store.(Eraser)
 	if !ok {

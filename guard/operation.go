@@ -89,6 +89,21 @@ func (g *Guard) operation(name string, opts []OperationOption, result any) (*ope
 	return op, nil
 }
 
+// usable is for what is asked of an operation beside its calls.
+func (o *Operation[T]) usable(ctx context.Context) error {
+	if o == nil || o.op == nil || ctx == nil {
+		return errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	}
+	return nil
+}
+
+func (op *operation) checkKey(key string) error {
+	if err := checkName(key, anOrderNumber); err != nil {
+		return fmt.Errorf("onceguard: operation %q: %w: %w", op.name, ErrInvalidKey, err)
+	}
+	return nil
+}
+
 // Result is a value and how it came about.
 type Result[T any] struct {
 	Value T

@@ -81,8 +81,8 @@ type Resolution[T any] struct {
 // that says what is wrong with the resolution, or that the store lacks the ability, see
 // [Resolver]. After ErrStorage the key may be settled all the same: look again.
 func (o *Operation[T]) Resolve(ctx context.Context, key string, r Resolution[T]) error {
-	if o == nil || o.op == nil || ctx == nil {
-		return errors.New("onceguard: the operation (made by NewOperation) and the context must not be nil")
+	if err := o.usable(ctx); err != nil {
+		return err
 	}
 	op, whole := o.op, Key{o.op.name, key}
 	req := ResolveRequest{

@@ -291,8 +291,6 @@ func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) 
 // completedAlready reports whether the key is not ours any more because the run was
 // completed before its action had left it.
 func (c *call) completedAlready(ctx context.Context) bool {
-	bounded, cancel := c.after(ctx)
-	defer cancel()
-	loaded, err := c.load(bounded)
+	loaded, err := c.load(context.WithoutCancel(ctx))
 	return err == nil && loaded.Found && loaded.Record.Owner.Token == c.own.Owner.Token
 }

@@ -20,18 +20,18 @@ func claimOf(rec guard.Record) ([]any, error) {
 	if rec.Dispatch != nil {
 		fences = append(fences, rec.Dispatch.Fence)
 	}
-	for _, n := range fences {
-		if n < 0 || n > maxExact {
-			return nil, fmt.Errorf("fence, attempt or turn %d: not between 0 and %d", n, int64(maxExact))
-		}
+	if err := exact(fences...); err != nil {
+		return nil, err
 	}
 	return []any{escape(rec.Owner.Token, ""), details(rec), rec.Fence, rec.Attempt, epoch(rec.Created)}, nil
 }
 
-// checkTurn keeps to what a Lua number holds exactly.
-func checkTurn(t *guard.Turn) error {
-	if t.Number < 0 || t.Number > maxExact {
-		return fmt.Errorf("turn %d: not between 0 and %d", t.Number, int64(maxExact))
+// exact keeps to what a Lua number holds exactly.
+func exact(numbers ...int64) error {
+	for _, n := range numbers {
+		if n < 0 || n > maxExact {
+			return fmt.Errorf("fence, attempt or turn %d: not between 0 and %d", n, int64(maxExact))
+		}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ if old and not (old.status == 'released' and not over(old, now)) then
   write(KEYS[1], {
     status = 'released', owner = old.owner, fence = old.fence, attempt = old.attempt,
     until_us = now + tonumber(ARGV[1]), created_us = decimal(now),
-    label = '', traceparent = '', fingerprint = '', previous = '', dispatch = '', resolved = '', kept = '',
+    label = '', traceparent = '', fingerprint = '', previous = '', dispatch = '', resolved = '',
   }, now, ARGV[2])
 end
 return { 1 }

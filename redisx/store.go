@@ -96,7 +96,7 @@ func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.Re
 	}
 	var job, turn any = "", ""
 	if req.Turn != nil {
-		if err := checkTurn(req.Turn); err != nil {
+		if err := exact(req.Turn.Number); err != nil {
 			return guard.ReserveReply{}, failure(guard.PhaseReserve, err)
 		}
 		job, turn = escape(req.Turn.Job, ""), req.Turn.Number
@@ -127,7 +127,7 @@ func (s *Store) Reserve(ctx context.Context, req guard.ReserveRequest) (guard.Re
 func (s *Store) Renew(ctx context.Context, req guard.RenewRequest) (guard.RenewReply, error) {
 	claim, err := claimOf(req.Record)
 	if err == nil && req.Keep != nil {
-		err = checkTurn(req.Keep)
+		err = exact(req.Keep.Number)
 	}
 	if err != nil {
 		return guard.RenewReply{}, failure(guard.PhaseRenew, err)
