@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/onceguard/onceguard/examples/internal/temporalcli"
 )
 
 const (
@@ -27,21 +25,14 @@ const (
 // environment names, the one on the PATH, or the one that the repository pins,
 // which is built into the Go build cache the first time.
 func findTemporal(ctx context.Context, f *family) (string, error) {
-	if path := os.Getenv("ONCEGUARD_TEMPORAL"); path != "" {
-		return exec.LookPath(path)
-	}
-	if path, err := exec.LookPath("temporal"); err == nil {
-		return path, nil
-	}
-	dir, err := pinnedTemporalModule()
-	if err != nil {
-		return "", err
+	path, pinned, err := temporalcli.Find()
+	if err != nil || path != "" {
+		return path, err
 	}
 	f.console.say("Temporal: no temporal on the PATH; taking the one that tools/temporal pins, from the Go build cache")
-	var path string
 	build, err := f.start(program{
-		name: "go", path: "go", args: []string{"tool", "-n", "temporal"}, dir: dir,
-		env: []string{"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"}, answer: func(line string) { path = line },
+		name: "go", path: "go", args: temporalcli.BuildArgs(), dir: pinned,
+		env: temporalcli.BuildEnv(), answer: func(line string) { path = line },
 	})
 	if err != nil {
 		return "", err
@@ -52,25 +43,6 @@ func findTemporal(ctx context.Context, f *family) (string, error) {
 		return "", fmt.Errorf("build the pinned Temporal CLI: %w", err)
 	}
 	return path, nil
-}
-
-// pinnedTemporalModule looks for tools/temporal above the working directory.
-func pinnedTemporalModule() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		module := filepath.Join(dir, "tools", "temporal")
-		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
-			return module, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no temporal on the PATH and no tools/temporal above the working directory: " +
-				"run the demo inside the repository, or set ONCEGUARD_TEMPORAL to the path of the Temporal CLI")
-		}
-		dir = filepath.Dir(dir)
-	}
 }
 
 // signsOfLife says, while a build goes on, that it does.

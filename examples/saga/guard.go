@@ -5,28 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.temporal.io/sdk/converter"
 
 	"github.com/onceguard/onceguard/examples/internal/provider"
 	"github.com/onceguard/onceguard/guard"
-	"github.com/onceguard/onceguard/redisx"
 	"github.com/onceguard/onceguard/temporalx"
 )
 
 // settle is how long a request may be on its way before the bank is asked what became of
 // it. It need not be long, since the bank heeds fences.
 const settle = 200 * time.Millisecond
-
-// openStore keeps the guard's records in memory, where the worker is one process, or in Redis.
-func openStore(addr string) (store guard.Store, closeIt func(), err error) {
-	if addr == "" {
-		return guard.NewMemoryStore(), func() {}, nil
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
-	store, err = redisx.New(rdb, redisx.Options{Prefix: "onceguard-saga"})
-	return store, func() { _ = rdb.Close() }, err
-}
 
 // guardMoney guards the two activities that move money. Both have the order as their key; the
 // charge and the refund of one order are two effects all the same, since each activity is an

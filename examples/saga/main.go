@@ -43,7 +43,7 @@ func play(ctx context.Context, temporalAddr, redisAddr string, useGuard bool) er
 		return err
 	}
 	defer server.Close()
-	store, closeStore, err := openStore(redisAddr)
+	store, closeStore, err := stage.OpenStore(redisAddr, "onceguard-saga")
 	if err != nil {
 		return err
 	}

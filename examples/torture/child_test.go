@@ -4,15 +4,11 @@ package torture
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -85,69 +81,36 @@ func runChild(text []byte) error {
 
 // child is a process that makes a call. A channel of it is closed when the child has told so.
 type child struct {
-	cmd                  *exec.Cmd
-	stdin                io.WriteCloser
-	errs                 bytes.Buffer
-	runs                 atomic.Int64
-	calling, halts, gone chan struct{}
-	got                  chan report // one, if it lives to tell
+	*realtest.Child
+	runs           atomic.Int64
+	calling, halts chan struct{}
+	got            chan report // one, if it lives to tell
 }
 
-// startChild starts a child. The kernel kills it with the thread that started it, where it
-// does that at all, so that thread is the child's until it ends.
+// startChild starts a child.
 func startChild(c config) (*child, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	ch := &child{
-		cmd:     exec.Command(self), //nolint:noctx // it ends by itself, or is killed
-		calling: make(chan struct{}), halts: make(chan struct{}), gone: make(chan struct{}),
-		got: make(chan report, 1),
-	}
-	ch.cmd.Env = append(os.Environ(), asChild+"="+string(text),
+	ch := &child{calling: make(chan struct{}), halts: make(chan struct{}), got: make(chan report, 1)}
+	ch.Child, err = realtest.StartChild(ch.hear, asChild+"="+string(text),
 		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // the race detector else takes a second to say goodbye
-	ch.cmd.Stderr, ch.cmd.SysProcAttr = &ch.errs, dieWithParent()
-	stdout, err := ch.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if ch.stdin, err = ch.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := ch.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		ch.hear(stdout)
-		_ = ch.cmd.Wait()
-		close(ch.gone)
-	}()
-	return ch, <-started
+	return ch, err
 }
 
-func (c *child) hear(stdout io.Reader) {
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		switch word, detail, _ := strings.Cut(lines.Text(), " "); word {
-		case wordCalling:
-			close(c.calling)
-		case wordRuns:
-			c.runs.Add(1)
-		case wordHalts:
-			close(c.halts)
-		case wordGot:
-			var r report
-			if json.Unmarshal([]byte(detail), &r) == nil {
-				c.got <- r
-			}
+func (c *child) hear(line string) {
+	switch word, detail, _ := strings.Cut(line, " "); word {
+	case wordCalling:
+		close(c.calling)
+	case wordRuns:
+		c.runs.Add(1)
+	case wordHalts:
+		close(c.halts)
+	case wordGot:
+		var r report
+		if json.Unmarshal([]byte(detail), &r) == nil {
+			c.got <- r
 		}
 	}
 }
@@ -158,38 +121,32 @@ func (c *child) await(reached <-chan struct{}) (bool, error) {
 	select {
 	case <-reached:
 		return true, nil
-	case <-c.gone:
+	case <-c.Gone():
 		return false, nil
 	case <-time.After(patience):
 		return false, errors.New("the child does not get on")
 	}
 }
 
-// kill ends the child at once, stopped or not.
-func (c *child) kill() {
-	_ = c.cmd.Process.Signal(syscall.SIGKILL)
-	<-c.gone
-}
-
-func (c *child) stop() error { return c.cmd.Process.Signal(syscall.SIGSTOP) }
+func (c *child) stop() error { return c.Signal(syscall.SIGSTOP) }
 
 // resume wakes a child that was stopped, and lets it go on from the point where it
 // halts. That fails if it has ended, which its report tells.
 func (c *child) resume() {
-	_, _ = io.WriteString(c.stdin, "\n")
-	_ = c.cmd.Process.Signal(syscall.SIGCONT)
+	c.Tell("")
+	_ = c.Signal(syscall.SIGCONT)
 }
 
 // report waits for what the child got.
 func (c *child) report() (report, error) {
 	select {
-	case <-c.gone:
+	case <-c.Gone():
 	case <-time.After(patience):
-		c.kill()
+		c.Kill()
 		return report{}, errors.New("the child does not end")
 	}
-	if !c.cmd.ProcessState.Success() {
-		return report{}, fmt.Errorf("the child failed: %s\n%s", c.cmd.ProcessState, c.errs.String())
+	if !c.State().Success() {
+		return report{}, fmt.Errorf("the child failed: %s\n%s", c.State(), c.Errors())
 	}
 	return <-c.got, nil
 }

@@ -20,7 +20,7 @@ func (r *round) settleByHand() error {
 	err := r.resolve(ctx)
 	for looksAgain(err) && ctx.Err() == nil {
 		r.say("the operator looks again: %v", err)
-		r.sum.add("the operator looked again", 1)
+		r.sum.Add("the operator looked again", 1)
 		<-time.After(r.Lease)
 		err = r.resolve(ctx)
 	}
@@ -61,7 +61,7 @@ func (r *round) resolve(ctx context.Context) error {
 		err = r.here.charge.Resolve(ctx, r.Order.ID, word)
 		r.say("the operator: %s is %s: %v", key.State, word.As, err)
 		if err == nil {
-			r.sum.add("resolved as "+string(word.As), 1)
+			r.sum.Add("resolved as "+string(word.As), 1)
 		}
 		return err
 	}

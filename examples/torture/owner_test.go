@@ -68,7 +68,7 @@ func (o *owner) live(over func()) error {
 	if err != nil {
 		return err
 	}
-	defer p.kill()
+	defer p.Kill()
 	hit, err := o.reach(p)
 	if err != nil {
 		return err
@@ -102,10 +102,10 @@ func (o *owner) live(over func()) error {
 func (o *owner) strike(p *child) error {
 	where := o.process.Halt.String()
 	o.say("%s is %s at %s", o.process.Name, o.fate, where)
-	o.sum.add(string(o.fate), 1)
-	o.sum.add(faultAt(o.fate, o.process.Halt), 1)
+	o.sum.Add(string(o.fate), 1)
+	o.sum.Add(faultAt(o.fate, o.process.Halt), 1)
 	if o.fate == killed {
-		p.kill()
+		p.Kill()
 		return nil
 	}
 	if err := p.stop(); !errors.Is(err, os.ErrProcessDone) {

@@ -135,7 +135,7 @@ func (r *round) loseAReply(after time.Duration) {
 	select {
 	case <-r.redis.DropReply(r.Order.ID):
 		r.say("a reply of Redis is lost")
-		r.sum.add("replies of Redis lost", 1)
+		r.sum.Add("replies of Redis lost", 1)
 	case <-time.After(4 * r.Lease): // it is never asked again
 	}
 }
@@ -215,9 +215,9 @@ func (r *round) knownOrHeld(err error) error {
 // judge looks at the ledger in the end.
 func (r *round) judge() error {
 	charges := r.network.ledger.Book()[r.Order.ID]
-	r.sum.add("rounds", 1)
-	r.sum.add("charges", len(charges))
-	r.sum.add("receipts", len(r.receipts))
+	r.sum.Add("rounds", 1)
+	r.sum.Add("charges", len(charges))
+	r.sum.Add("receipts", len(r.receipts))
 	if len(charges) != 1 {
 		return fmt.Errorf("%d charges, want 1: %+v", len(charges), charges)
 	}
@@ -232,7 +232,7 @@ func (r *round) judge() error {
 // took notes what a caller got.
 func (r *round) took(who string, got report) {
 	r.say("%s: %s %s %s", who, got.Outcome, got.Receipt.Charge, got.Err)
-	r.sum.add("a call got: "+got.Outcome, 1)
+	r.sum.Add("a call got: "+got.Outcome, 1)
 	if got.Got {
 		r.mu.Lock()
 		defer r.mu.Unlock()

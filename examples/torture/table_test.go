@@ -230,7 +230,7 @@ func (m mishap) play(c config) (got line, charges []provider.Receipt, err error)
 	if err != nil {
 		return got, nil, err
 	}
-	defer owner.kill()
+	defer owner.Kill()
 
 	at := map[point]*gate{inRequest: request, inReply: reply}[m.at]
 	reached := owner.halts
@@ -239,7 +239,7 @@ func (m mishap) play(c config) (got line, charges []provider.Receipt, err error)
 		defer at.decide(false)
 	}
 	if ok, err := owner.await(reached); !ok || err != nil {
-		return got, nil, fmt.Errorf("the owner is not at the point: %w\n%s", err, owner.errs.String())
+		return got, nil, fmt.Errorf("the owner is not at the point: %w\n%s", err, owner.Errors())
 	}
 	got, err = m.after(c.Setup, n, here, owner, at)
 	return got, nil, err
@@ -257,7 +257,7 @@ func (m mishap) after(s setup, n *network, here *payer, owner *child, at *gate) 
 	}
 	got := line{setup: s}
 	if m.fate == killed {
-		owner.kill()
+		owner.Kill()
 	} else if err := owner.stop(); err != nil {
 		return got, err
 	}

@@ -3,17 +3,12 @@
 package storm
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/onceguard/onceguard/internal/realtest"
@@ -65,72 +60,31 @@ func runChild(text []byte) error {
 
 // child is a worker in a process of its own.
 type child struct {
+	*realtest.Child
 	name  string
-	cmd   *exec.Cmd
-	stdin io.Closer // open for as long as the parent lives
-	errs  bytes.Buffer
 	ready chan struct{} // closed when it takes work
-	gone  chan struct{} // closed when it has ended
 }
 
-// startChild starts a worker, and counts what it tells. The kernel kills it with the thread that started it, where it
-// does that at all, so that thread is the child's until it ends.
-func startChild(c config, sum *tally) (*child, error) {
+// startChild starts a worker, and counts what it tells.
+func startChild(c config, sum *realtest.Tally) (*child, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	ch := &child{
-		name: c.Name, cmd: exec.Command(self), //nolint:noctx // it is killed
-		ready: make(chan struct{}), gone: make(chan struct{}),
-	}
-	ch.cmd.Env = append(os.Environ(), asChild+"="+string(text), "GORACE=halt_on_error=1 "+os.Getenv("GORACE"))
-	ch.cmd.Stderr, ch.cmd.SysProcAttr = &ch.errs, dieWithParent()
-	stdout, err := ch.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if ch.stdin, err = ch.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := ch.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		ch.hear(stdout, sum)
-		_ = ch.cmd.Wait()
-		close(ch.gone)
-	}()
-	return ch, <-started
-}
-
-func (c *child) hear(stdout io.Reader, sum *tally) {
-	ready := sync.OnceFunc(func() { close(c.ready) })
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		if line := lines.Text(); line == wordReady {
+	ch := &child{name: c.Name, ready: make(chan struct{})}
+	ready := sync.OnceFunc(func() { close(ch.ready) })
+	ch.Child, err = realtest.StartChild(func(line string) {
+		if line == wordReady {
 			ready()
 		} else {
-			sum.add(line, 1)
+			sum.Add(line, 1)
 		}
-	}
+	}, asChild+"="+string(text), "GORACE=halt_on_error=1 "+os.Getenv("GORACE"))
+	return ch, err
 }
 
 // endedError is for a child that nobody has killed.
 func (c *child) endedError() error {
-	<-c.gone
-	return fmt.Errorf("%s has ended by itself: %s\n%s", c.name, c.cmd.ProcessState, c.errs.String())
-}
-
-// kill ends the child at once.
-func (c *child) kill() {
-	_ = c.cmd.Process.Signal(syscall.SIGKILL)
-	<-c.gone
+	<-c.Gone()
+	return fmt.Errorf("%s has ended by itself: %s\n%s", c.name, c.State(), c.Errors())
 }

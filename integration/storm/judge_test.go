@@ -97,7 +97,7 @@ func (s *storm) judge() {
 // provesSomething wants that there was a storm, and that the guard had to do with it.
 func (s *storm) provesSomething() {
 	s.t.Helper()
-	if kills := s.sum.of(wordKill); kills < s.leastKills {
+	if kills := s.sum.Of(wordKill); kills < s.leastKills {
 		s.t.Errorf("%d kills, want %d or more", kills, s.leastKills)
 	}
 	want := []string{replayed, recovered, wordTakeover}
@@ -105,7 +105,7 @@ func (s *storm) provesSomething() {
 		want = append(want, wordReplayedLater, wordCollision, nothingFound, wordRefused)
 	}
 	for _, what := range want {
-		if s.sum.of(what) == 0 {
+		if s.sum.Of(what) == 0 {
 			s.t.Errorf("there is nothing of: %s", what)
 		}
 	}
@@ -135,9 +135,9 @@ func table(storms ...*storm) string {
 		"recovered | replayed | takeovers | seconds |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range storms {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n",
-			s.config.Queue, s.workflows, s.result.orders, s.sum.of(wordKill),
-			s.sum.of(wordCutShort), s.result.charges, s.result.twice,
-			s.sum.of(recovered), s.sum.of(replayed), s.sum.of(wordTakeover), int(s.took.Round(time.Second).Seconds()))
+			s.config.Queue, s.workflows, s.result.orders, s.sum.Of(wordKill),
+			s.sum.Of(wordCutShort), s.result.charges, s.result.twice,
+			s.sum.Of(recovered), s.sum.Of(replayed), s.sum.Of(wordTakeover), int(s.took.Round(time.Second).Seconds()))
 	}
 	return b.String()
 }

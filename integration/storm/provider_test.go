@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/onceguard/onceguard/internal/realtest"
 )
 
 // How long the provider takes at most: until it books a charge, and from then on until it answers. One request of
@@ -47,7 +49,7 @@ type Receipt struct {
 // whoever was before.
 type provider struct {
 	seed   uint64
-	sum    *tally
+	sum    *realtest.Tally
 	server *httptest.Server
 
 	mu     sync.Mutex
@@ -58,7 +60,7 @@ type provider struct {
 	open   map[string]int // charges under way, by worker
 }
 
-func newProvider(seed uint64, sum *tally) *provider {
+func newProvider(seed uint64, sum *realtest.Tally) *provider {
 	p := &provider{
 		seed: seed, sum: sum, book: map[string][]Receipt{}, floors: map[string]int64{},
 		asked: map[string]int{}, open: map[string]int{},
@@ -135,7 +137,7 @@ func (p *provider) charge(o Order, fence int64) (Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.raise(o.ID, fence); err != nil {
-		p.sum.add(wordRefused, 1)
+		p.sum.Add(wordRefused, 1)
 		return Receipt{}, err
 	}
 	p.booked++
@@ -147,7 +149,7 @@ func (p *provider) charge(o Order, fence int64) (Receipt, error) {
 func (p *provider) lookUp(order string, fence int64) ([]Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sum.add("look-ups", 1)
+	p.sum.Add("look-ups", 1)
 	if err := p.raise(order, fence); err != nil {
 		return nil, err
 	}

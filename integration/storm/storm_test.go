@@ -76,7 +76,7 @@ type storm struct {
 	leastKills int
 	temporal   client.Client
 	provider   *provider
-	sum        tally
+	sum        realtest.Tally
 	begin      time.Time
 	took       time.Duration
 	result     result
@@ -148,7 +148,7 @@ func (s *storm) note(err error) {
 func (s *storm) endKills(ctx context.Context, after time.Duration) {
 	defer close(s.stormy)
 	wait(ctx, after)
-	for s.sum.of(wordKill) < s.leastKills && wait(ctx, 100*time.Millisecond) {
+	for s.sum.Of(wordKill) < s.leastKills && wait(ctx, 100*time.Millisecond) {
 	}
 }
 
@@ -173,11 +173,11 @@ func (s *storm) live(ctx context.Context, slot int) error {
 		if err != nil {
 			return err
 		}
-		defer p.kill()
+		defer p.Kill()
 		life := d.upTo(longestLife)
 		select {
 		case <-p.ready:
-		case <-p.gone:
+		case <-p.Gone():
 			return p.endedError()
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w", c.Name, ctx.Err())
@@ -185,7 +185,7 @@ func (s *storm) live(ctx context.Context, slot int) error {
 		select {
 		case <-time.After(life):
 			s.kill(p)
-		case <-p.gone:
+		case <-p.Gone():
 			return p.endedError()
 		case <-s.stormy:
 			return s.outlive(p)
@@ -195,9 +195,9 @@ func (s *storm) live(ctx context.Context, slot int) error {
 
 func (s *storm) kill(p *child) {
 	hit := s.provider.underWay(p.name)
-	p.kill()
-	s.sum.add(wordKill, 1)
-	s.sum.add(wordCutShort, hit)
+	p.Kill()
+	s.sum.Add(wordKill, 1)
+	s.sum.Add(wordCutShort, hit)
 }
 
 // outlive is for a worker that nobody kills any more.
@@ -205,7 +205,7 @@ func (s *storm) outlive(p *child) error {
 	select {
 	case <-s.over:
 		return nil
-	case <-p.gone:
+	case <-p.Gone():
 		return p.endedError()
 	}
 }

@@ -23,28 +23,36 @@ type process struct {
 	gone   chan struct{} // closed once the child has been waited for
 }
 
-// startProcess starts a child. On Linux the kernel kills a child with the
-// thread that started it, so that thread belongs to the child until it ends.
+// startProcess starts a child.
 func startProcess(path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), gone: make(chan struct{})} //nolint:gosec,noctx // a test server that outlives the call
+	p := &process{cmd: exec.Command(path, args...)} //nolint:gosec,noctx // a test server that outlives the call
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = time.Second
-	p.cmd.SysProcAttr = dieWithParent()
-
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait()
-			close(p.gone)
-		}
-	}()
-	if err := <-started; err != nil {
+	var err error
+	if p.gone, err = startOwned(p.cmd, func() {}); err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	return p, nil
+}
+
+// startOwned starts a command that ends with this process. On Linux the kernel kills a child with
+// the thread that started it, so that thread belongs to the child until it ends. It calls
+// meanwhile before it waits for that, and then closes gone.
+func startOwned(cmd *exec.Cmd, meanwhile func()) (gone chan struct{}, err error) {
+	cmd.SysProcAttr = dieWithParent()
+	gone = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			meanwhile()
+			_ = cmd.Wait()
+			close(gone)
+		}
+	}()
+	return gone, <-started
 }
 
 // waitReady polls until ready says nil. It fails when the child ends first or

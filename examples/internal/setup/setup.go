@@ -9,16 +9,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/onceguard/onceguard/examples/internal/stage"
 	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/redisx"
 )
@@ -75,14 +73,12 @@ func Run(ctx context.Context, name string, args []string, out io.Writer, example
 	if *mode != "on" && *mode != "off" {
 		return fmt.Errorf("-guard=%s: it is on or off", *mode)
 	}
-	store, closeStore, err := openStore(*redisAddr)
+	store, closeStore, err := stage.OpenStore(*redisAddr, redisx.DefaultPrefix)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	// The attempts that fail are part of the examples, and not worth a log.
-	quiet := sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
-	c, err := client.DialContext(ctx, client.Options{HostPort: *temporal, Logger: quiet})
+	c, err := stage.Connect(ctx, *temporal)
 	if err != nil {
 		return fmt.Errorf("connect to Temporal at %s: %w", *temporal, err)
 	}
@@ -91,18 +87,4 @@ func Run(ctx context.Context, name string, args []string, out io.Writer, example
 		Client: c, Store: store, Guard: *mode == "on", lines: &lines{out: out},
 		Run: name + "-" + strings.ToLower(rand.Text()[:8]),
 	})
-}
-
-func openStore(addr string) (store guard.Store, done func(), err error) {
-	if addr == "" {
-		return guard.NewMemoryStore(), func() {}, nil
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
-	done = func() { _ = rdb.Close() }
-	store, err = redisx.New(rdb, redisx.Options{})
-	if err != nil {
-		done()
-		return nil, nil, err
-	}
-	return store, done, nil
 }

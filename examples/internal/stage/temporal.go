@@ -4,18 +4,18 @@ package stage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
+
+	"github.com/onceguard/onceguard/examples/internal/temporalcli"
 )
 
 // Temporal is a client of a Temporal server, and the server's address.
@@ -25,18 +25,31 @@ type Temporal struct {
 	server *testsuite.DevServer // nil if it is not ours
 }
 
+// quietly are the options of a client that does not log: the attempts that fail are part of the
+// examples.
+func quietly() client.Options {
+	return client.Options{Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+}
+
+// Connect connects to the server at the address.
+func Connect(ctx context.Context, addr string) (client.Client, error) {
+	options := quietly()
+	options.HostPort = addr
+	return client.DialContext(ctx, options)
+}
+
 // StartTemporal connects to the server at the address, or starts a dev server if there is
 // none. Close it.
 func StartTemporal(ctx context.Context, addr string) (*Temporal, error) {
-	options := client.Options{HostPort: addr, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}
 	if addr != "" {
-		c, err := client.DialContext(ctx, options)
+		c, err := Connect(ctx, addr)
 		return &Temporal{Client: c, Addr: addr}, err
 	}
 	path, err := findTemporal(ctx)
 	if err != nil {
 		return nil, err
 	}
+	options := quietly()
 	server, err := testsuite.StartDevServer(ctx, testsuite.DevServerOptions{
 		ExistingPath: path, ClientOptions: &options, LogLevel: "never", Stdout: io.Discard, Stderr: io.Discard,
 		// By default every activity timeout fires up to a second late.
@@ -57,31 +70,20 @@ func (t *Temporal) Close() {
 	}
 }
 
-// findTemporal returns the path of the Temporal CLI: the one that the environment names,
-// the one on the PATH, or the one that the repository pins, which is built the first time.
+// findTemporal returns the path of the Temporal CLI. That which the repository pins is built
+// the first time.
 func findTemporal(ctx context.Context) (string, error) {
-	if path := os.Getenv("ONCEGUARD_TEMPORAL"); path != "" {
-		return exec.LookPath(path)
-	}
-	if path, err := exec.LookPath("temporal"); err == nil {
+	path, pinned, err := temporalcli.Find()
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("no Temporal server: give the address of one with -temporal: %w", err)
+	case path != "":
 		return path, nil
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		module := filepath.Join(dir, "tools", "temporal")
-		if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
-			continue
-		}
-		fmt.Println("no temporal is on the PATH; the first time it takes some minutes to build the pinned one")
-		build := exec.CommandContext(ctx, "go", "tool", "-n", "temporal")
-		build.Dir, build.Stderr = module, os.Stderr
-		build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
-		path, err := build.Output()
-		return strings.TrimSpace(string(path)), err
-	}
-	return "", errors.New("no Temporal server: give the address of one with -temporal, put temporal on the PATH, " +
-		"or set ONCEGUARD_TEMPORAL to the path of the Temporal CLI")
+	fmt.Println("no temporal is on the PATH; the first time it takes some minutes to build the pinned one")
+	build := exec.CommandContext(ctx, "go", temporalcli.BuildArgs()...) //nolint:gosec // constants
+	build.Dir, build.Stderr = pinned, os.Stderr
+	build.Env = append(os.Environ(), temporalcli.BuildEnv()...)
+	built, err := build.Output()
+	return strings.TrimSpace(string(built)), err
 }

@@ -1,0 +1,47 @@
+package realtest
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+)
+
+// asProgram makes the test binary of a program be the program, so that it has the race
+// detector when the tests have it.
+const asProgram = "ONCEGUARD_AS_PROGRAM"
+
+// ProgramMain is [Main] for the tests of a program, whose main function RunProgram runs.
+func ProgramMain(m *testing.M, main func()) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	Main(m)
+}
+
+// RunProgram runs the program in a process of its own, wants its exit code, and returns
+// its output.
+func RunProgram(tb testing.TB, wantCode int, args ...string) string {
+	tb.Helper()
+	cmd := exec.CommandContext(tb.Context(), os.Args[0], args...) //nolint:gosec // it is this test binary
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	output, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != wantCode {
+		tb.Errorf("exit code %d, want %d, in:\n%s", code, wantCode, output)
+	}
+	return string(output)
+}
+
+// MustMatch wants every pattern in the output.
+func MustMatch(tb testing.TB, output string, patterns ...string) {
+	tb.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile(pattern).MatchString(output) {
+			tb.Errorf("%q is not in the output", pattern)
+		}
+	}
+	if tb.Failed() {
+		tb.Log(output)
+	}
+}
