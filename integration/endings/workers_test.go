@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +12,8 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
+
+	"github.com/onceguard/onceguard/internal/realtest"
 )
 
 // workerVariable is in the environment of a process that is to be a worker and to be killed.
@@ -53,19 +54,19 @@ func killed(ending string) func(*lab) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		child := exec.CommandContext(l.ctx, os.Args[0])
-		child.Env = append(os.Environ(), workerVariable+"="+string(told))
-		child.Stderr = os.Stderr
-		if _, err := child.StdinPipe(); err != nil {
+		child, err := realtest.StartChild(func(string) {}, workerVariable+"="+string(told))
+		if err != nil {
 			l.t.Fatal(err)
 		}
-		if err := child.Start(); err != nil {
-			l.t.Fatal(err)
-		}
+		defer func() {
+			child.Kill()
+			if l.t.Failed() {
+				l.t.Log(child.Errors())
+			}
+		}()
 		run := l.begin()
 		l.until("charged by the child", func() bool { return l.effects() == 1 })
-		_ = child.Process.Kill()
-		_ = child.Wait()
+		child.Kill()
 		l.start()
 		l.over(run)
 	}
