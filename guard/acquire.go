@@ -63,7 +63,7 @@ func (c *call) judge(ctx context.Context, reply *ReserveReply) (outcome Outcome,
 func (c *call) acquired(ctx context.Context, rec Record) (Outcome, error) {
 	if ended(ctx) != nil {
 		c.unknown = true // so that it is given back
-		return OutcomeCanceled, canceledError(ctx, c.op.name)
+		return OutcomeCanceled, c.callerLeft(ctx)
 	}
 	c.own, c.ran, c.unknown = rec, rec, false
 	c.recovering = rec.evidence()
@@ -179,7 +179,7 @@ func (c *call) storageError(phase Phase, class ErrorClass, err error) error {
 // left.
 func (c *call) runWithout(ctx context.Context, reason string) (Outcome, error) {
 	if ended(ctx) != nil {
-		return OutcomeCanceled, canceledError(ctx, c.op.name)
+		return OutcomeCanceled, c.callerLeft(ctx)
 	}
 	c.own = c.unconfirmed()
 	c.ran = c.own

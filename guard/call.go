@@ -19,6 +19,7 @@ type call struct {
 	obs    observed
 	waitTo time.Time // the wait bound
 	onWait func(context.Context) (context.Context, func())
+	names  func(cause error) string // why the caller left, nil if nobody knows
 
 	// request is the one that every reserve of this call sends: one owner, one
 	// token, so that the store knows a repeat.
@@ -36,6 +37,8 @@ type call struct {
 	recovered  bool     // the hook found the result
 	nothing    bool     // the hook has found nothing, and the evidence is not known to be cleared yet
 	refused    bool     // a hold or a release was refused: somebody else has the key, or has settled it
+	left       error    // why the caller left, of a call that ends because of that
+	gaveUp     bool     // the action has, since the caller had left
 	recovering bool     // the key was taken over and nobody knows yet what its last owner did
 	around     *running // the action that this call is part of
 }
@@ -55,6 +58,9 @@ func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err erro
 		end.Err, end.Fence, end.Attempt = err, c.ran.Fence, c.ran.Attempt
 		if err == nil && end.Outcome == OutcomeFailed { // nothing has set another: the stack unwinds
 			end.Err = ErrActionUnwound
+		}
+		if end.Outcome == OutcomeCanceled || end.Outcome == OutcomeInterrupted {
+			end.Reason = c.reason()
 		}
 		c.obs.end(end)
 	}()
@@ -110,7 +116,7 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 		return err
 	}
 	if ended(ctx) != nil {
-		return canceledError(ctx, c.op.name)
+		return c.callerLeft(ctx)
 	}
 	if c.around.within(c.op.guard, c.key) {
 		return fmt.Errorf("onceguard: operation %q: %w: use another key for the inner effect", c.op.name, ErrNestedCall)
@@ -120,7 +126,7 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 	if config.waitAtMost != nil {
 		bound = min(bound, *config.waitAtMost)
 	}
-	c.waitTo, c.onWait = time.Now().Add(bound), config.onWait
+	c.waitTo, c.onWait, c.names = time.Now().Add(bound), config.onWait, config.reason
 	c.request = ReserveRequest{
 		Key:       c.stored,
 		Owner:     Owner{Token: newToken(), Label: c.op.label, TraceParent: c.obs.traceParent()},
@@ -176,16 +182,4 @@ func (c *call) abandonUnknown(ctx context.Context) {
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-}
-
-// ended is the context's error, also when its deadline has passed and its own
-// timer is late: a client that keeps to the deadline fails at that very moment.
-func ended(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
-	}
-	return nil
 }

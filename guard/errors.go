@@ -220,15 +220,3 @@ func Classify(err error) ErrorClass {
 func notApplied(err error) bool {
 	return slices.Contains([]ErrorClass{ClassReadOnly, ClassOutOfMemory, ClassAuth}, Classify(err))
 }
-
-// canceledError is what a call returns when its context ended before the action.
-func canceledError(ctx context.Context, operation string) error {
-	err, cause := ended(ctx), context.Cause(ctx)
-	if cause == nil {
-		cause = err
-	}
-	if errors.Is(cause, err) {
-		return fmt.Errorf("onceguard: operation %q: the action did not run: %w", operation, cause)
-	}
-	return fmt.Errorf("onceguard: operation %q: the action did not run: %w: %w", operation, err, cause)
-}

@@ -40,6 +40,9 @@ const (
 	OutcomeRecovered Outcome = "recovered"
 	// OutcomeFailed means that the action ran and failed, panicked or exited.
 	OutcomeFailed Outcome = "failed"
+	// OutcomeInterrupted means that the action ran and gave up because its caller had
+	// left: the caller's context was canceled and the action returned that. It is no failure of the action.
+	OutcomeInterrupted Outcome = "interrupted"
 	// OutcomeRefused means that another owner has the key.
 	OutcomeRefused Outcome = "refused"
 	// OutcomeMismatched means that the key is in use with another input.
@@ -64,7 +67,7 @@ const (
 // Outcomes lists every outcome.
 func Outcomes() []Outcome {
 	return []Outcome{
-		OutcomeExecuted, OutcomeReplayed, OutcomeRecovered, OutcomeFailed, OutcomeRefused, OutcomeMismatched,
+		OutcomeExecuted, OutcomeReplayed, OutcomeRecovered, OutcomeFailed, OutcomeInterrupted, OutcomeRefused, OutcomeMismatched,
 		OutcomeUnguarded, OutcomeRejected, OutcomeInvalid, OutcomeCanceled,
 		OutcomePending, OutcomeUnknown,
 	}
@@ -124,6 +127,9 @@ type CallInfo struct {
 type CallEnd struct {
 	Outcome Outcome
 	Err     error // what the caller gets
+	// Reason is a word for why the caller left, of the outcomes canceled and interrupted, as
+	// [CancelReason] says. Empty without it.
+	Reason  string
 	Fence   int64
 	Attempt int
 }
@@ -174,7 +180,8 @@ const (
 	// Class and Err are set.
 	EventStorageError
 	// EventActionEnded means that the action returned, or unwound when Err is
-	// [ErrActionUnwound]. Duration is set.
+	// [ErrActionUnwound]. Duration is set, and Reason is [ReasonInterrupted] if the action gave
+	// up because its caller had left.
 	EventActionEnded
 	// EventHeld means that the key is held from now on: the effect may have happened
 	// and nobody knows. Record is the reservation that is held, with its Dispatch if it
@@ -185,7 +192,7 @@ const (
 	EventUnknown
 )
 
-// Reasons of EventLost, EventUnguarded, EventUnstored and EventHeld.
+// Reasons of EventLost, EventUnguarded, EventUnstored, EventHeld and EventActionEnded.
 const (
 	ReasonTaken    = "taken"     // lost: the store said that the key is not ours
 	ReasonExpired  = "expired"   // lost: a whole lease without a renewal
@@ -202,6 +209,8 @@ const (
 	ReasonUnstored   = "unstored"    // held: the result cannot be stored
 	ReasonCannotTell = "cannot_tell" // held: the recovery hook could not find out
 	ReasonAbandoned  = "abandoned"   // held: its owner's lease ran out after the dispatch
+
+	ReasonInterrupted = "interrupted" // action ended: the caller had left
 )
 
 // Event is something that happened during a call.

@@ -34,6 +34,7 @@ type callConfig struct {
 	turn        *Turn
 	waitAtMost  *time.Duration
 	onWait      func(context.Context) (context.Context, func())
+	reason      func(error) string
 }
 
 type option func(*settings)
@@ -242,4 +243,12 @@ func WaitAtMost(d time.Duration) CallOption {
 // Calls that share the option ask the function concurrently; it must not block. Default: calls wait on their own.
 func OnWait(f func(ctx context.Context) (waits context.Context, over func())) CallOption {
 	return callOption(func(c *callConfig) { c.onWait = f })
+}
+
+// CancelReason names why the caller left, of a call that ends because its context, or the one of
+// [OnWait], was canceled: the function gets the cause of that and returns a word of a small set, which
+// observers get as [CallEnd.Reason]. An empty word leaves it unnamed; so does a panic. Calls that
+// share the option ask the function concurrently. It decides nothing. Default: unnamed.
+func CancelReason(f func(cause error) string) CallOption {
+	return callOption(func(c *callConfig) { c.reason = f })
 }

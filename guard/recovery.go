@@ -146,7 +146,7 @@ func (c *call) cleared(ctx context.Context, held *heldLease) (Outcome, error) {
 	case errors.Is(err, ErrLeaseLost):
 		return c.cannotTell(ctx, err)
 	case ended(ctx) != nil:
-		return OutcomeCanceled, canceledError(ctx, c.op.name)
+		return OutcomeCanceled, c.callerLeft(ctx)
 	default:
 		return OutcomeRejected, c.storageError(PhaseRenew, Classify(err), err)
 	}
@@ -154,7 +154,7 @@ func (c *call) cleared(ctx context.Context, held *heldLease) (Outcome, error) {
 
 func (c *call) cannotTell(ctx context.Context, cause error) (Outcome, error) {
 	if ended(ctx) != nil {
-		return OutcomeCanceled, canceledError(ctx, c.op.name)
+		return OutcomeCanceled, c.callerLeft(ctx)
 	}
 	return OutcomeUnknown, outcomeUnknown(c.op.name, c.own, c.op.settle, cause)
 }

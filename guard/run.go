@@ -28,6 +28,8 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 			outcome = OutcomePending
 		case err == nil:
 			outcome = as
+		case c.gaveUp:
+			outcome = OutcomeInterrupted
 		}
 	}()
 	actionCtx = context.WithValue(actionCtx, runningKey{}, this)
@@ -37,7 +39,7 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 		}
 		err = ErrActionUnwound
 	}
-	err = c.act(actionCtx)
+	err = c.act(ctx, actionCtx)
 	return outcome, err
 }
 
@@ -68,11 +70,15 @@ func (c *call) finishBehind(ctx context.Context, held *heldLease, actionErr erro
 }
 
 // act runs the action and tells the observer how long it took.
-func (c *call) act(ctx context.Context) error {
+func (c *call) act(ctx, actionCtx context.Context) error {
 	err, start := ErrActionUnwound, time.Now()
 	defer func() {
-		c.obs.event(ctx, Event{Kind: EventActionEnded, Err: err, Duration: time.Since(start)})
+		event := Event{Kind: EventActionEnded, Err: err, Duration: time.Since(start)}
+		if c.interrupted(ctx, err) {
+			event.Reason = ReasonInterrupted
+		}
+		c.obs.event(actionCtx, event)
 	}()
-	err = c.action(ctx)
+	err = c.action(actionCtx)
 	return err
 }

@@ -69,10 +69,10 @@ func (c *call) beginWait(ctx context.Context) (waits context.Context, over func(
 // left ends the wait of a call whose caller has left, or whose guard drains.
 func (w *waiter) left(ctx, waits context.Context) (Outcome, error) {
 	if ended(ctx) != nil {
-		return OutcomeCanceled, canceledError(ctx, w.c.op.name)
+		return OutcomeCanceled, w.c.callerLeft(ctx)
 	}
 	if ended(waits) != nil {
-		return OutcomeCanceled, canceledError(waits, w.c.op.name)
+		return OutcomeCanceled, w.c.callerLeft(waits)
 	}
 	return w.c.draining()
 }

@@ -50,12 +50,15 @@
 // error.type of a call is in_progress, mismatch, outcome_unknown, invalid_key,
 // invalid_input, nested_call, draining, canceled, deadline_exceeded, unwound (a panic
 // or Goexit), the class of a storage error, or the Go type of the action's error, also
-// of one that is remembered. Of a phase it is the class, and of a recovery canceled,
+// of one that is remembered. Of a caller that left it can be the reason that an adapter
+// names, see [guard.CancelReason]: for Temporal activities canceled, worker_shutdown, paused,
+// reset, attempt_closed or heartbeat. Of a phase it is the class, and of a recovery canceled,
 // deadline_exceeded or the Go type of the hook's error.
 //
 // The status of a call's span is Error when the call returned an error to its
-// caller, except when the caller itself canceled before the action began, or when
-// the action left its result to a later completion (outcome pending). A result that
+// caller, except when the caller itself canceled, before the action began or during it
+// (outcomes canceled and interrupted), or when the action left its result to a later
+// completion (outcome pending). A result that
 // is replayed or recovered, a wait and an absorbed storage error are no errors; a
 // remembered error is one. Phase spans have no status: a failed phase that was
 // absorbed has error.type only.
@@ -99,7 +102,8 @@
 //	onceguard_result_bytes              histogram  operation
 //	onceguard_log_lines_dropped_total   counter    operation
 //
-// The histograms carry the trace id of sampled calls as exemplars. A phase that
+// The label result of an action is ok, error, or interrupted if it gave up because its caller
+// had left. The histograms carry the trace id of sampled calls as exemplars. A phase that
 // failed is measured like one that did not. Two operations of one name share their
 // series; the settings shown are those of the last one. A result that is stored
 // behind its caller, or given up, is counted when that is known, after the end of its

@@ -36,8 +36,8 @@ func callErrorType(end guard.CallEnd) string {
 		return rejectedErrorType(end.Err)
 	case guard.OutcomeInvalid:
 		return invalidErrorType(end.Err)
-	case guard.OutcomeCanceled:
-		return contextErrorType(end.Err)
+	case guard.OutcomeCanceled, guard.OutcomeInterrupted:
+		return leftErrorType(end)
 	case guard.OutcomeUnknown:
 		return errorUnknown
 	case guard.OutcomeReplayed:
@@ -78,6 +78,18 @@ func replayedErrorType(err error) string {
 		return typeName(remembered.Err)
 	}
 	return typeName(err)
+}
+
+// leftErrorType says why the caller has left, in the word of the adapter if it has one.
+func leftErrorType(end guard.CallEnd) string {
+	switch {
+	case end.Reason != "":
+		return end.Reason
+	case end.Outcome == guard.OutcomeInterrupted:
+		return errorCanceled
+	default:
+		return contextErrorType(end.Err)
+	}
 }
 
 func contextErrorType(err error) string {

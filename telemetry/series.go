@@ -13,7 +13,7 @@ import (
 // SeriesPerOperation is how many series one operation adds to a scrape, with
 // every bucket of its classic histograms counted. The number is there from the
 // moment the operation is made and does not grow, whatever keys and errors come.
-const SeriesPerOperation = 258
+const SeriesPerOperation = 278
 
 // series are the metrics of one operation, bound once: nothing is looked up by
 // label values while calls run.
@@ -31,8 +31,9 @@ type series struct {
 	held, waiters                 prometheus.Gauge
 	ages                          *leaseAge
 	phases                        [numPhases]prometheus.Observer
-	actionOK, actionError         prometheus.Observer
 	remaining, resultBytes        prometheus.Observer
+
+	actionOK, actionError, actionInterrupted prometheus.Observer
 
 	lease time.Duration
 }
@@ -57,25 +58,26 @@ func (m *metrics) bind(op guard.OperationInfo) *series {
 	name := strings.ToValidUTF8(op.Name, "\uFFFD") // an invalid label value would panic
 	m.describe(name, op)
 	s := &series{
-		calls:         bindAll(m.calls, name, guard.Outcomes()),
-		storageErrors: bindFaults(m.storageErrors, name),
-		unguarded:     bindAll(m.unguarded, name, unguardedReasons()),
-		unstored:      bindAll(m.unstored, name, unstoredReasons()),
-		holds:         bindAll(m.holds, name, heldReasons()),
-		renewals:      bindAll(m.renewals, name, renewalResults()),
-		hits:          m.hits.WithLabelValues(name),
-		collisions:    m.collisions.WithLabelValues(name),
-		lost:          m.lost.WithLabelValues(name),
-		stale:         m.stale.WithLabelValues(name),
-		held:          m.held.WithLabelValues(name),
-		waiters:       m.waiters.WithLabelValues(name),
-		ages:          m.ages.of(name),
-		actionOK:      m.actionDuration.WithLabelValues(name, actionOK),
-		actionError:   m.actionDuration.WithLabelValues(name, actionError),
-		remaining:     m.remaining.WithLabelValues(name),
-		resultBytes:   m.resultBytes.WithLabelValues(name),
-		linesDropped:  m.linesDropped.WithLabelValues(name),
-		lease:         op.Lease,
+		calls:             bindAll(m.calls, name, guard.Outcomes()),
+		storageErrors:     bindFaults(m.storageErrors, name),
+		unguarded:         bindAll(m.unguarded, name, unguardedReasons()),
+		unstored:          bindAll(m.unstored, name, unstoredReasons()),
+		holds:             bindAll(m.holds, name, heldReasons()),
+		renewals:          bindAll(m.renewals, name, renewalResults()),
+		hits:              m.hits.WithLabelValues(name),
+		collisions:        m.collisions.WithLabelValues(name),
+		lost:              m.lost.WithLabelValues(name),
+		stale:             m.stale.WithLabelValues(name),
+		held:              m.held.WithLabelValues(name),
+		waiters:           m.waiters.WithLabelValues(name),
+		ages:              m.ages.of(name),
+		actionOK:          m.actionDuration.WithLabelValues(name, actionOK),
+		actionError:       m.actionDuration.WithLabelValues(name, actionError),
+		actionInterrupted: m.actionDuration.WithLabelValues(name, actionInterrupted),
+		remaining:         m.remaining.WithLabelValues(name),
+		resultBytes:       m.resultBytes.WithLabelValues(name),
+		linesDropped:      m.linesDropped.WithLabelValues(name),
+		lease:             op.Lease,
 	}
 	s.takeovers = map[bool]prometheus.Counter{
 		true:  m.takeovers.WithLabelValues(name, dispatchedYes),
@@ -149,7 +151,10 @@ func (s *series) acquired(c *call, e guard.Event) {
 
 func (s *series) actionEnded(e guard.Event, sc trace.SpanContext) {
 	observer := s.actionOK
-	if e.Err != nil {
+	switch {
+	case e.Reason == guard.ReasonInterrupted:
+		observer = s.actionInterrupted
+	case e.Err != nil:
 		observer = s.actionError
 	}
 	observe(observer, e.Duration.Seconds(), sc)

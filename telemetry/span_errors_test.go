@@ -110,6 +110,62 @@ func TestSpans_APanicOfTheActionIsAnErrorOfTheCall(t *testing.T) {
 	wantAttrs(t, l.one(t, telemetry.SpanRelease), map[string]string{telemetry.AttrPhaseResult: "released"})
 }
 
+func TestSpans_AnActionThatGivesUpWithItsCallerHasNotFailed(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		options []guard.CallOption
+		err     error // of the action, nil for that of its context
+		status  codes.Code
+		outcome guard.Outcome
+		want    string
+	}{
+		{name: "unnamed", outcome: guard.OutcomeInterrupted, want: "canceled"},
+		{
+			name: "named by an adapter", outcome: guard.OutcomeInterrupted, want: "shutdown",
+			options: []guard.CallOption{guard.CancelReason(func(cause error) string {
+				if errors.Is(cause, errShutdown) {
+					return "shutdown"
+				}
+				return "another"
+			})},
+		},
+		{
+			name: "the adapter panics", outcome: guard.OutcomeInterrupted, want: "canceled",
+			options: []guard.CallOption{guard.CancelReason(func(error) string { panic("no name") })},
+		},
+		{name: "with the cause", err: fmt.Errorf("charge: %w", errShutdown), outcome: guard.OutcomeInterrupted, want: "canceled"},
+		{name: "with an error of its own", err: &declined{}, status: codes.Error, outcome: guard.OutcomeFailed, want: "*telemetry_test.declined"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			ctx, leave := context.WithCancelCause(t.Context())
+			_, err := l.op(t, guard.NewMemoryStore()).Do(ctx, "order-1", func(ctx context.Context) (string, error) {
+				leave(errShutdown)
+				if tc.err != nil {
+					return "", tc.err
+				}
+				return "", ctx.Err()
+			}, tc.options...)
+			if err == nil {
+				t.Fatal("the call succeeded")
+			}
+			call := l.one(t, spanCall)
+			wantStatus(t, call, tc.status)
+			wantAttrs(t, call, map[string]string{telemetry.AttrErrorType: tc.want, telemetry.AttrOutcome: string(tc.outcome)})
+			wantAttrs(t, l.one(t, telemetry.SpanRelease), map[string]string{telemetry.AttrPhaseResult: "released"})
+			result := map[codes.Code]string{codes.Unset: "interrupted", codes.Error: "error"}[tc.status]
+			wantSamples(t, l.registry, map[string]string{
+				`onceguard_calls_total{outcome="` + string(tc.outcome) + `"}`:      "1",
+				`onceguard_action_duration_seconds_count{result="` + result + `"}`: "1",
+			})
+		})
+	}
+}
+
+var errShutdown = errors.New("the process shuts down")
+
 func TestSpans_CancellationIsTheCallersOwnButADeadlineIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

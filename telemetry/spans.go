@@ -107,10 +107,10 @@ func (c *call) endSpan(end guard.CallEnd) {
 	}
 }
 
-// nobodyFailed reports an error that is no failure: the caller canceled before the
-// action, or the action left its result for later.
+// nobodyFailed reports an error that is no failure: the caller canceled, before the
+// action or during it, or the action left its result for later.
 func nobodyFailed(end guard.CallEnd) bool {
-	return end.Outcome == guard.OutcomePending ||
+	return end.Outcome == guard.OutcomePending || end.Outcome == guard.OutcomeInterrupted ||
 		end.Outcome == guard.OutcomeCanceled && errors.Is(end.Err, context.Canceled)
 }
 

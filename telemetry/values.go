@@ -59,10 +59,11 @@ func renewalResults() []string {
 
 // Values of the labels result, of an action, and dispatched.
 const (
-	actionOK      = "ok"
-	actionError   = "error"
-	dispatchedYes = "true"
-	dispatchedNo  = "false"
+	actionOK          = "ok"
+	actionError       = "error"
+	actionInterrupted = guard.ReasonInterrupted
+	dispatchedYes     = "true"
+	dispatchedNo      = "false"
 )
 
 // knownClass keeps the class that a foreign store made up out of the labels.

@@ -79,7 +79,7 @@ func TestValues_EveryConstantOfGuardHasItsSeries(t *testing.T) {
 		"Class":   texts(guard.ErrorClasses()...),
 		"Phase":   slices.Concat(texts(timed[:]...), texts(storagePhases()...), outsideCalls),
 		"Renew":   renewalResults(),
-		"Reason":  slices.Concat(unguardedReasons(), unstoredReasons(), heldReasons(), lostReasons),
+		"Reason":  slices.Concat(unguardedReasons(), unstoredReasons(), heldReasons(), lostReasons, []string{actionInterrupted}),
 	} {
 		for _, value := range guardConstants(t, prefix) {
 			if !slices.Contains(known, value) {

@@ -86,7 +86,7 @@ func (w *Interceptor) forWorker(o *worker.Options) *Interceptor {
 // waiting are the options of a guard's call of an attempt that may have to wait. If it does, its
 // vigil is put into kept.
 func (w *Interceptor) waiting(ctx context.Context, info activity.Info, kept **vigil) []guard.CallOption {
-	options := []guard.CallOption{guard.OnWait(func(ctx context.Context) (waits context.Context, over func()) {
+	options := []guard.CallOption{guard.CancelReason(causeOf), guard.OnWait(func(ctx context.Context) (waits context.Context, over func()) {
 		waits, over, *kept = w.beginWait(ctx, info)
 		return waits, over
 	})}
