@@ -1,9 +1,10 @@
 // Approval asks a person for a decision, in an activity that is completed later and elsewhere. Two
-// workflows want the same order approved at once. One request is sent, and both get its decision.
+// workflows want the same order approved at once, and a third one asks later. One request is sent, and
+// all get its decision. So they do if the answer is no, which is an error of the activity. When an
+// attempt is over before the answer comes, the next one sends another request, and the answer
+// to the first is refused.
 //
-//	temporal server start-dev
-//	go run ./approval
-//	go run ./approval -guard=off    sends a request for each workflow
+//	approval [-temporal address] [-redis address] [-guard=off]
 package main
 
 import (
@@ -13,28 +14,39 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
-	"github.com/onceguard/onceguard/examples/internal/setup"
+	"github.com/onceguard/onceguard/examples/internal/stage"
 	"github.com/onceguard/onceguard/guard"
 	"github.com/onceguard/onceguard/temporalx"
 )
 
-func main() { setup.Main("approval", run) }
+func main() { stage.Main("approval", play) }
 
-const workflows = 2
+// What the approver does with a request for an order. The names of orders begin with it.
+const (
+	approves     = "approved"
+	rejects      = "rejected"
+	answersLate  = "late" // when the attempt that has sent it is over
+	workflows    = 2      // that ask at once
+	thinkingTime = time.Minute
+	shortTime    = 2 * time.Second
+)
 
-func run(ctx context.Context, env setup.Env) error {
-	approver, err := newApprover(env)
+func play(ctx context.Context, env *stage.Env) error {
+	store, err := env.Store()
 	if err != nil {
 		return err
 	}
-	stop, err := startWorker(env, approver)
+	approver, err := newApprover(env, store)
+	if err != nil {
+		return err
+	}
+	stop, err := startWorker(env, store, approver)
 	if err != nil {
 		return err
 	}
@@ -46,41 +58,86 @@ func run(ctx context.Context, env setup.Env) error {
 	defer working.Wait()
 	defer cancel(nil)
 
-	order := env.Run + "-order"
-	decisions, err := shipOrders(ctx, env, order)
+	err = errors.Join(
+		together(ctx, env, approver, approves),
+		together(ctx, env, approver, rejects))
+	if env.Guard {
+		err = errors.Join(err, tooLate(ctx, env, approver))
+	}
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	requests := approver.requests(order)
-	env.Say("%d requests were sent for %s", requests, order)
-	if requests != 1 || decisions[0] != decisions[1] {
-		return fmt.Errorf("%w: want one request, and its decision for both workflows", setup.ErrInvariant)
+	fmt.Println("each order was decided once")
+	return nil
+}
+
+// together has workflows ask for one order at once, and one more when they have the answer.
+func together(ctx context.Context, env *stage.Env, a *approver, kind string) error {
+	order := kind + "-" + env.Run
+	var runs []client.WorkflowRun
+	for i := range workflows {
+		run, err := ship(ctx, env, order, i+1, thinkingTime)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	told := make(map[Decision]bool)
+	for _, run := range runs {
+		told[decisionOf(ctx, run)] = true
+	}
+	later, err := ship(ctx, env, order, workflows+1, thinkingTime)
+	if err != nil {
+		return err
+	}
+	told[decisionOf(ctx, later)] = true
+	requests := a.requests(order)
+	fmt.Printf("%s: %d requests were sent\n", order, requests)
+	if want := (Decision{Request: 1, Approved: kind == approves}); requests != 1 || len(told) != 1 || !told[want] {
+		return fmt.Errorf("%s: %d requests, and the decisions %v; want one request, and %v for all", order, requests, told, want)
 	}
 	return nil
 }
 
-// shipOrders runs the workflows for the one order, at once, and returns what each was told.
-func shipOrders(ctx context.Context, env setup.Env, order string) (decisions [workflows]Decision, err error) {
-	var runs [workflows]client.WorkflowRun
-	for i := range runs {
-		options := client.StartWorkflowOptions{ID: fmt.Sprintf("%s-%d", env.Run, i+1), TaskQueue: env.Run}
-		if runs[i], err = env.Client.ExecuteWorkflow(ctx, options, ShipOrder, order); err != nil {
-			return decisions, err
-		}
+// tooLate has the approver answer a request whose attempt is over.
+func tooLate(ctx context.Context, env *stage.Env, a *approver) error {
+	order := answersLate + "-" + env.Run
+	run, err := ship(ctx, env, order, 1, shortTime)
+	if err != nil {
+		return err
 	}
-	for i, run := range runs {
-		if err := run.Get(ctx, &decisions[i]); err != nil {
-			return decisions, err
-		}
-		env.Say("%s has the decision on request %d: approved %t", run.GetID(), decisions[i].Request, decisions[i].Approved)
+	got := decisionOf(ctx, run)
+	if a.refused(order) != 1 || got.Request < 2 || !got.Approved {
+		return fmt.Errorf("%s: %d answers were refused, and the decision is %v; want one, and that on a later request", order, a.refused(order), got)
 	}
-	return decisions, nil
+	return nil
 }
 
-func startWorker(env setup.Env, to *approver) (stop func(), err error) {
+func ship(ctx context.Context, env *stage.Env, order string, n int, thinking time.Duration) (client.WorkflowRun, error) {
+	options := client.StartWorkflowOptions{ID: workflowID(order, n), TaskQueue: env.Run}
+	return env.Client.ExecuteWorkflow(ctx, options, ShipOrder, order, thinking)
+}
+
+func workflowID(order string, n int) string { return fmt.Sprintf("%s-%d", order, n) }
+
+// decisionOf is what a workflow was told. A no is an application error, with the decision as its details.
+func decisionOf(ctx context.Context, run client.WorkflowRun) (d Decision) {
+	err := run.Get(ctx, &d)
+	if no, ok := errors.AsType[*temporal.ApplicationError](err); ok && no.Type() == typeRejected {
+		err = no.Details(&d)
+	}
+	if err != nil {
+		fmt.Printf("%s failed: %v\n", run.GetID(), err)
+		return Decision{}
+	}
+	fmt.Printf("%s has the decision on request %d: approved %t\n", run.GetID(), d.Request, d.Approved)
+	return d
+}
+
+func startWorker(env *stage.Env, store guard.Store, to *approver) (stop func(), err error) {
 	var options worker.Options
 	if env.Guard {
-		guarded, err := guardApprovals(env.Store)
+		guarded, err := guardApprovals(store)
 		if err != nil {
 			return nil, err
 		}
@@ -88,11 +145,13 @@ func startWorker(env setup.Env, to *approver) (stop func(), err error) {
 	}
 	w := worker.New(env.Client, env.Run, options)
 	w.RegisterWorkflow(ShipOrder)
-	w.RegisterActivity(&Activities{env: env, approver: to})
+	w.RegisterActivity(&Activities{approver: to})
 	return w.Stop, w.Start()
 }
 
-// guardApprovals makes the interceptor of the worker, and another one for the approver.
+// guardApprovals makes the interceptor of the worker, and another one for the approver. An error leaves
+// a key free, so that the next call would ask again. But a no is an answer, and
+// the only error that is not retried: it is remembered.
 func guardApprovals(store guard.Store) (*temporalx.Interceptor, error) {
 	g, err := guard.New(store)
 	if err != nil {
@@ -101,35 +160,11 @@ func guardApprovals(store guard.Store) (*temporalx.Interceptor, error) {
 	return temporalx.New(g, temporalx.Options{
 		DataConverter: converter.GetDefaultDataConverter(),
 		Rules: []temporalx.Rule{{
-			Activity: "AskForApproval",
+			Activity: activityType,
 			Key:      temporalx.KeyFrom(func(order string) (string, error) { return order, nil }),
-			Options:  []guard.OperationOption{guard.OnStorageError(guard.FailClosed)},
+			Options: []guard.OperationOption{
+				guard.OnStorageError(guard.FailClosed), guard.OnFailure(temporalx.RememberNonRetryable),
+			},
 		}},
 	})
-}
-
-// ShipOrder is the workflow.
-func ShipOrder(ctx workflow.Context, order string) (decision Decision, err error) {
-	// The time to start is that of the approver too.
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-	var a *Activities
-	err = workflow.ExecuteActivity(ctx, a.AskForApproval, order).Get(ctx, &decision)
-	return decision, err
-}
-
-// Activities has the activity.
-type Activities struct {
-	env      setup.Env
-	approver *approver
-}
-
-// AskForApproval sends a request. The approver completes the activity: who holds the token can.
-func (a *Activities) AskForApproval(ctx context.Context, order string) (Decision, error) {
-	token, err := temporalx.CompletionToken(ctx)
-	if err != nil {
-		return Decision{}, err
-	}
-	a.env.Say("%s sends a request", activity.GetInfo(ctx).WorkflowExecution.ID)
-	a.approver.send(order, token)
-	return Decision{}, activity.ErrResultPending
 }

@@ -1,31 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
-	"github.com/onceguard/onceguard/examples/internal/setup"
 	"github.com/onceguard/onceguard/internal/realtest"
 )
 
-func TestMain(m *testing.M) { realtest.Main(m) }
-
-func play(t *testing.T, flags ...string) (string, error) {
-	t.Helper()
-	var out bytes.Buffer
-	args := append([]string{"-temporal", realtest.SharedTemporal(t).Addr()}, flags...)
-	err := setup.Run(t.Context(), "approval", args, &out, run)
-	t.Log(out.String())
-	return out.String(), err
-}
-
-// stores are the flags that choose where the guard has its records.
-func stores(t *testing.T) map[string][]string {
-	t.Helper()
-	return map[string][]string{"in memory": nil, "on Redis": {"-redis", realtest.SharedRedis(t).Addr()}}
-}
+func TestMain(m *testing.M) { realtest.ProgramMain(m, main) }
 
 func wantLines(t *testing.T, out string, lines map[string]int) {
 	t.Helper()
@@ -34,31 +16,42 @@ func wantLines(t *testing.T, out string, lines map[string]int) {
 			t.Errorf("%q is printed %d times, want %d", text, got, want)
 		}
 	}
+	if t.Failed() {
+		t.Log(out)
+	}
 }
 
-func TestApproval_OneRequestAndItsDecisionForBoth(t *testing.T) {
+func TestApproval_OneRequestAndItsDecisionForAll(t *testing.T) {
 	t.Parallel()
-	for name, flags := range stores(t) {
+	temporal, redis := realtest.SharedTemporal(t).Addr(), realtest.SharedRedis(t).Addr()
+	for name, args := range map[string][]string{
+		"in memory": {"-temporal", temporal},
+		"on Redis":  {"-temporal", temporal, "-redis", redis},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := play(t, flags...)
-			if err != nil {
-				t.Error(err)
-			}
+			out := realtest.RunProgram(t, 0, args...)
 			wantLines(t, out, map[string]int{
-				"sends a request": 1,
-				"has the decision on request 1: approved true": workflows,
-				"1 requests were sent":                         1,
+				// Of two that ask at once one waits, until a yes and until a no.
+				"2 activities have begun, of which 1 have sent a request": 2,
+				": 1 requests were sent":                                  2,
+				// One more asks when they have it.
+				"has the decision on request 1: approved true":  workflows + 1,
+				"has the decision on request 1: approved false": workflows + 1,
+				"each order was decided once":                   1,
 			})
+			realtest.MustMatch(t, out,
+				`late-\S+: the answer to request 1 comes too late: .*stale`,
+				`late-\S+: request 2 is answered by the activity's id`,
+				`late-\S+ has the decision on request 2: approved true`,
+			)
 		})
 	}
 }
 
-func TestApproval_WithoutTheGuardFails(t *testing.T) {
+func TestApproval_FailsWithTheGuardSwitchedOff(t *testing.T) {
 	t.Parallel()
-	out, err := play(t, "-guard=off")
-	if !errors.Is(err, setup.ErrInvariant) {
-		t.Errorf("error %v, want ErrInvariant", err)
-	}
-	wantLines(t, out, map[string]int{"sends a request": workflows, "2 requests were sent": 1})
+	out := realtest.RunProgram(t, 1, "-guard=off", "-temporal", realtest.SharedTemporal(t).Addr())
+	wantLines(t, out, map[string]int{": 3 requests were sent": 2, "each order was decided once": 0})
+	realtest.MustMatch(t, out, `FAILED: approved-\S+: 3 requests`)
 }

@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/onceguard/onceguard/examples/internal/provider"
+	"github.com/onceguard/onceguard/examples/internal/stage"
 	"github.com/onceguard/onceguard/guard"
 )
 
@@ -147,7 +148,7 @@ func behindADeadProxy(t *testing.T) provider.Client {
 // refuses has nobody behind its address.
 func refuses(t *testing.T) provider.Client {
 	t.Helper()
-	port, err := freePort()
+	port, err := stage.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

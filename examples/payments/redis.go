@@ -10,6 +10,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/onceguard/onceguard/examples/internal/stage"
 )
 
 // What -redis may be.
@@ -57,7 +59,7 @@ func findRedis() (string, error) {
 }
 
 func (d *demo) startRedisServer(ctx context.Context, path string) error {
-	port, err := freePort()
+	port, err := stage.FreePort()
 	if err != nil {
 		return err
 	}

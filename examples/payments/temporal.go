@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
-	"github.com/onceguard/onceguard/examples/internal/temporalcli"
+	"github.com/onceguard/onceguard/examples/internal/stage"
 )
 
 const (
@@ -25,14 +25,14 @@ const (
 // environment names, the one on the PATH, or the one that the repository pins,
 // which is built into the Go build cache the first time.
 func findTemporal(ctx context.Context, f *family) (string, error) {
-	path, pinned, err := temporalcli.Find()
+	path, pinned, err := stage.FindCLI()
 	if err != nil || path != "" {
 		return path, err
 	}
 	f.console.say("Temporal: no temporal on the PATH; taking the one that tools/temporal pins, from the Go build cache")
 	build, err := f.start(program{
-		name: "go", path: "go", args: temporalcli.BuildArgs(), dir: pinned,
-		env: temporalcli.BuildEnv(), answer: func(line string) { path = line },
+		name: "go", path: "go", args: stage.BuildArgs(), dir: pinned,
+		env: stage.BuildEnv(), answer: func(line string) { path = line },
 	})
 	if err != nil {
 		return "", err
@@ -72,18 +72,13 @@ func signsOfLife(con *console) (stop func()) {
 // what the SDK's testsuite.StartDevServer does, which has no way to tie the
 // server's life to ours and leaves it behind when the start is interrupted.
 func (d *demo) startTemporal(ctx context.Context, path string) error {
-	port, err := freePort()
+	port, err := stage.FreePort()
 	if err != nil {
 		return err
 	}
 	d.temporalAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	server, err := d.family.start(program{
-		name: "temporal", path: path, quiet: true, args: []string{
-			"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(port),
-			"--log-level", "never",
-			// By default every activity timeout fires up to a second late.
-			"--dynamic-config-value", `history.timerProcessorMaxTimeShift="1ms"`,
-		},
+		name: "temporal", path: path, quiet: true, args: stage.ServerArgs(strconv.Itoa(port)),
 	})
 	if err != nil {
 		return err
@@ -117,26 +112,4 @@ func (d *demo) untilReady(ctx context.Context, server *child, ready func(context
 			return fmt.Errorf("%s does not get ready: %w: %w", server.name, context.Cause(ctx), err)
 		}
 	}
-}
-
-// freePort returns a port of 127.0.0.1 that nobody listens on. Its connection,
-// closed from the server's side, keeps the system from handing the port to
-// another process before the server asks for it by number.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // takes no time
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = listener.Close() }()
-	port := listener.Addr().(*net.TCPAddr).Port
-	caller, err := net.Dial("tcp", listener.Addr().String()) //nolint:noctx // takes no time
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = caller.Close() }()
-	called, err := listener.Accept()
-	if err != nil {
-		return 0, err
-	}
-	return port, called.Close()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/onceguard/onceguard/temporalx"
 )
 
-// heartbeatTimeout is how long it takes until a dead worker is noticed.
+// heartbeatTimeout is how long it takes until a dead worker, or an attempt that hangs, is noticed.
 const heartbeatTimeout = 2 * time.Second
 
 // ImportFile is the workflow: it imports a file of postings and closes the books on it.
@@ -34,11 +35,8 @@ func ImportFile(ctx workflow.Context, batches int) error {
 // Importer is the activities of the worker.
 type Importer struct {
 	ledger provider.Client
-	// batch guards the posting of one batch, nil without the guard.
-	batch *guard.Operation[provider.Receipt]
-	// The batches with which this worker dies, 0 for none.
-	diesUnheard  int // it is posted, and its heartbeat is not sent
-	diesUnstored int // it is posted, and the guard has not stored that
+	batch  *guard.Operation[provider.Receipt] // guards the posting of one batch
+	ends   badEnds
 }
 
 // Import posts the batches of a file, one after the other. It is not guarded as a whole: it
@@ -58,10 +56,13 @@ func (i *Importer) Import(ctx context.Context, batches int) error {
 	}
 	fmt.Printf("attempt %d begins with batch %d\n", activity.GetInfo(ctx).Attempt, done+1)
 	for n := done + 1; n <= batches; n++ {
-		if err := i.postOnce(ctx, fmt.Sprintf("%s/batch/%d", key, n), n); err != nil {
+		if err := i.postOnce(ctx, batchKey(key, n), n); err != nil {
 			return err
 		}
-		if n == i.diesUnheard {
+		if n == i.ends.Hangs && activity.GetInfo(ctx).Attempt == 1 {
+			return i.hang(ctx)
+		}
+		if n == i.ends.DiesUnheard {
 			return stage.Die(fmt.Sprintf("batch %d is posted, and no heartbeat says so", n))
 		}
 		activity.RecordHeartbeat(ctx, n)
@@ -69,23 +70,32 @@ func (i *Importer) Import(ctx context.Context, batches int) error {
 	return nil
 }
 
+// batchKey is the key of a batch. The activity's own key is shortened, since it may be as long as a key
+// can be, 255 bytes.
+func batchKey(key string, n int) string {
+	digest := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("%x/batch/%d", digest[:16], n)
+}
+
 // postOnce posts a batch, unless it has been posted.
 func (i *Importer) postOnce(ctx context.Context, key string, n int) error {
-	post := func(ctx context.Context) (provider.Receipt, error) {
+	result, err := i.batch.DoResult(ctx, key, func(ctx context.Context) (provider.Receipt, error) {
 		fence, _ := guard.FenceFromContext(ctx) // none without the guard
 		receipt, err := i.ledger.Charge(ctx, provider.Order{ID: key, Cents: int64(n) * 100}, fence)
-		if err == nil && n == i.diesUnstored {
+		if err == nil && n == i.ends.DiesUnstored {
 			err = stage.Die(fmt.Sprintf("batch %d is posted, and nobody knows", n))
 		}
 		return receipt, err
-	}
-	if i.batch == nil {
-		_, err := post(ctx)
-		return err
-	}
-	result, err := i.batch.DoResult(ctx, key, post)
+	})
 	fmt.Printf("batch %d: %s\n", n, result.How)
 	return err
+}
+
+// hang does no more, for as long as the worker lives. Without heartbeats the server gives the attempt up.
+func (i *Importer) hang(ctx context.Context) error {
+	fmt.Println("attempt 1 hangs")
+	<-activity.GetWorkerStopChannel(ctx)
+	return ctx.Err()
 }
 
 // CloseBooks is an activity like any other, and guarded as a whole.

@@ -2,91 +2,63 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/onceguard/onceguard/examples/internal/provider"
 	"github.com/onceguard/onceguard/examples/internal/stage"
 	"github.com/onceguard/onceguard/guard"
-	"github.com/onceguard/onceguard/redisx"
 	"github.com/onceguard/onceguard/temporalx"
 )
 
-// config is what a worker is told on its command line.
+// config is what a worker is told.
 type config struct {
-	temporal, redis, ledger, queue string
-	guarded                        bool
-	diesUnheard, diesUnstored      int
+	Temporal, Redis, Ledger, Queue string
+	Guarded                        bool
+	badEnds
 }
 
-func (c *config) flags() *flag.FlagSet {
-	f := flag.NewFlagSet("worker", flag.ExitOnError)
-	f.StringVar(&c.temporal, "temporal", "", "address of the Temporal server")
-	f.StringVar(&c.redis, "redis", "", "address of Redis, for the guard")
-	f.StringVar(&c.ledger, "ledger", "", "URL of the ledger")
-	f.StringVar(&c.queue, "queue", "", "task queue")
-	f.BoolVar(&c.guarded, "guarded", false, "guard the batches")
-	f.IntVar(&c.diesUnheard, "dies-unheard", 0, "die after this batch, before its heartbeat")
-	f.IntVar(&c.diesUnstored, "dies-unstored", 0, "die after this batch, before the guard has stored that")
-	return f
-}
-
-// args is the command line that flags would read.
-func (c *config) args() []string {
-	return []string{
-		"worker", "-temporal=" + c.temporal, "-redis=" + c.redis, "-ledger=" + c.ledger, "-queue=" + c.queue,
-		fmt.Sprintf("-guarded=%t", c.guarded),
-		fmt.Sprintf("-dies-unheard=%d", c.diesUnheard), fmt.Sprintf("-dies-unstored=%d", c.diesUnstored),
-	}
+// badEnds are the batches with which an attempt ends badly, 0 for none.
+type badEnds struct {
+	Hangs        int // it is posted, and no more is heard of the first attempt
+	DiesUnheard  int // it is posted, and its heartbeat is not sent
+	DiesUnstored int // it is posted, and the guard has not stored that
 }
 
 // runWorker works until its parent ends or kills it, or it kills itself.
-func runWorker(ctx context.Context, args []string) error {
-	var c config
-	if err := c.flags().Parse(args); err != nil {
-		return err
-	}
-	stage.EndWithParent()
-	server, err := stage.StartTemporal(ctx, c.temporal)
+func runWorker(ctx context.Context, c config) error {
+	temporal, err := stage.Connect(ctx, c.Temporal)
 	if err != nil {
 		return err
 	}
-	importer := &Importer{
-		ledger:      provider.Client{URL: c.ledger},
-		diesUnheard: c.diesUnheard, diesUnstored: c.diesUnstored,
+	defer temporal.Close()
+	store, closeStore, err := stage.OpenRedis(c.Redis, "resume")
+	defer closeStore()
+	if err != nil {
+		return err
 	}
-	options := worker.Options{
+	importer := &Importer{ledger: provider.Client{URL: c.Ledger}, ends: c.badEnds}
+	plugin, err := guardImport(store, c.Guarded, importer)
+	if err != nil {
+		return err
+	}
+	w := worker.New(temporal, c.Queue, worker.Options{
+		Plugins: []worker.Plugin{plugin},
 		// The successor of a dead worker gets its workflows after this long.
 		StickyScheduleToStartTimeout: 200 * time.Millisecond,
 		// The SDK sends a heartbeat at most so often, and the last one then.
 		MaxHeartbeatThrottleInterval: 100 * time.Millisecond,
-	}
-	if c.guarded {
-		plugin, err := guardImport(c.redis, importer)
-		if err != nil {
-			return err
-		}
-		options.Plugins = []worker.Plugin{plugin}
-	}
-	w := worker.New(server.Client, c.queue, options)
+	})
 	w.RegisterWorkflow(ImportFile)
 	w.RegisterActivity(importer)
 	return w.Run(worker.InterruptCh())
 }
 
 // guardImport guards every activity but Import, and each batch of that.
-func guardImport(addr string, i *Importer) (*temporalx.Plugin, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
-	store, err := redisx.New(rdb, redisx.Options{Prefix: "onceguard-resume"})
-	if err != nil {
-		return nil, err
-	}
-	g, err := guard.New(store, guard.WithLease(time.Second))
+func guardImport(store guard.Store, enabled bool, i *Importer) (*temporalx.Plugin, error) {
+	g, err := guard.New(store, guard.WithLease(time.Second), guard.WithEnabled(func() bool { return enabled }))
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -22,32 +19,13 @@ import (
 	"github.com/onceguard/onceguard/examples/internal/stage"
 )
 
-func main() {
-	temporalAddr := flag.String("temporal", "", "address of a Temporal server; without, a dev server is started")
-	redisAddr := flag.String("redis", "", "address of a Redis for the guard; without, its records are in memory")
-	useGuard := flag.String("guard", "on", "off: leave the guard out, and fail")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := play(ctx, *temporalAddr, *redisAddr, *useGuard != "off")
-	stop()
-	if err != nil {
-		fmt.Println("FAILED:", err)
-		os.Exit(1)
-	}
-	fmt.Println("each charge happened once, and so did its refund")
-}
+func main() { stage.Main("saga", play) }
 
-func play(ctx context.Context, temporalAddr, redisAddr string, useGuard bool) error {
-	server, err := stage.StartTemporal(ctx, temporalAddr)
+func play(ctx context.Context, env *stage.Env) error {
+	store, err := env.Store()
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	store, closeStore, err := stage.OpenStore(redisAddr, "onceguard-saga")
-	if err != nil {
-		return err
-	}
-	defer closeStore()
 	bank := openBank()
 	defer bank.server.Close()
 
@@ -56,22 +34,25 @@ func play(ctx context.Context, temporalAddr, redisAddr string, useGuard bool) er
 		refunds: provider.Client{URL: bank.server.URL + "/refunds"},
 	}
 	var options worker.Options
-	if useGuard {
+	if env.Guard {
 		plugin, err := guardMoney(store, activities)
 		if err != nil {
 			return err
 		}
 		options.Plugins = []worker.Plugin{plugin}
 	}
-	queue := "saga-" + rand.Text()
-	w := worker.New(server.Client, queue, options)
+	w := worker.New(env.Client, env.Run, options)
 	w.RegisterWorkflow(PlaceOrder)
 	w.RegisterActivity(activities)
 	if err := w.Start(); err != nil {
 		return err
 	}
 	defer w.Stop()
-	return placeOrders(ctx, server.Client, queue, bank, activities)
+	if err := placeOrders(ctx, env, bank, activities); err != nil {
+		return err
+	}
+	fmt.Println("each charge happened once, and so did its refund")
+	return nil
 }
 
 // expected is what comes of an order of each kind.
@@ -86,11 +67,11 @@ var expected = map[string]struct {
 }
 
 // placeOrders plays one order of each kind, and judges.
-func placeOrders(ctx context.Context, c client.Client, queue string, bank *bank, a *Activities) error {
+func placeOrders(ctx context.Context, env *stage.Env, bank *bank, a *Activities) error {
 	runs := map[string]client.WorkflowRun{}
 	for kind, want := range expected {
 		order := Order{ID: kind + "-" + rand.Text()[:8], Cents: want.cents}
-		run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: order.ID, TaskQueue: queue}, PlaceOrder, order)
+		run, err := env.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: order.ID, TaskQueue: env.Run}, PlaceOrder, order)
 		if err != nil {
 			return err
 		}

@@ -10,32 +10,24 @@ import (
 	"github.com/onceguard/onceguard/redisx"
 )
 
-// StartRedis returns the address of a Redis for several processes: the one given, or that of an
-// imitation in this process if there is none.
-func StartRedis(addr string) (used string, stop func(), err error) {
-	if addr != "" {
-		return addr, func() {}, nil
+// Redis is the address of a Redis for the guard of several processes: that of the flags, or an
+// imitation in this process.
+func (e *Env) Redis() (addr string, err error) {
+	if e.redis != "" {
+		return e.redis, nil
 	}
 	embedded, err := miniredis.Run()
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
+	e.later(embedded.Close)
 	fmt.Printf("an imitation of Redis is on %s\n", embedded.Addr())
-	return embedded.Addr(), embedded.Close, nil
+	return embedded.Addr(), nil
 }
 
-// OpenStore keeps the guard's records in memory, where the worker is one process, or in the Redis at
-// the address.
-func OpenStore(addr, prefix string) (store guard.Store, closeIt func(), err error) {
-	if addr == "" {
-		return guard.NewMemoryStore(), func() {}, nil
-	}
+// OpenRedis keeps the guard's records in the Redis at the address. Close it, also after an error.
+func OpenRedis(addr, name string) (store guard.Store, closeIt func(), err error) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
-	closeIt = func() { _ = rdb.Close() }
-	store, err = redisx.New(rdb, redisx.Options{Prefix: prefix})
-	if err != nil {
-		closeIt()
-		return nil, nil, err
-	}
-	return store, closeIt, nil
+	store, err = redisx.New(rdb, redisx.Options{Prefix: "onceguard-" + name})
+	return store, func() { _ = rdb.Close() }, err
 }

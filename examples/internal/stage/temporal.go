@@ -1,89 +1,92 @@
-// Package stage is what the small examples stand on: a Temporal server, a Redis, and
-// worker processes that may be killed.
 package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/testsuite"
-
-	"github.com/onceguard/onceguard/examples/internal/temporalcli"
 )
 
-// Temporal is a client of a Temporal server, and the server's address.
-type Temporal struct {
-	Client client.Client
-	Addr   string
-	server *testsuite.DevServer // nil if it is not ours
-}
-
-// quietly are the options of a client that does not log: the attempts that fail are part of the
-// examples.
-func quietly() client.Options {
-	return client.Options{Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}
-}
-
-// Connect connects to the server at the address.
+// Connect connects to the server at the address. The client does not log: the attempts that fail are
+// part of the examples.
 func Connect(ctx context.Context, addr string) (client.Client, error) {
-	options := quietly()
-	options.HostPort = addr
-	return client.DialContext(ctx, options)
+	return client.DialContext(ctx, client.Options{
+		HostPort: addr, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
 }
 
-// StartTemporal connects to the server at the address, or starts a dev server if there is
-// none. Close it.
-func StartTemporal(ctx context.Context, addr string) (*Temporal, error) {
-	if addr != "" {
-		c, err := Connect(ctx, addr)
-		return &Temporal{Client: c, Addr: addr}, err
-	}
+// startTemporal starts a dev server and returns its address. It does what the SDK's
+// testsuite.StartDevServer does, which has no way to tie the server's life to ours: the server
+// does not look whether its parent is still there.
+func (e *Env) startTemporal(ctx context.Context) (addr string, err error) {
 	path, err := findTemporal(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	options := quietly()
-	server, err := testsuite.StartDevServer(ctx, testsuite.DevServerOptions{
-		ExistingPath: path, ClientOptions: &options, LogLevel: "never", Stdout: io.Discard, Stderr: io.Discard,
-		// By default every activity timeout fires up to a second late.
-		ExtraArgs: []string{"--dynamic-config-value", `history.timerProcessorMaxTimeShift="1ms"`},
-	})
+	port, err := FreePort()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", path, err)
+		return "", err
 	}
-	fmt.Printf("a Temporal dev server is on %s\n", server.FrontendHostPort())
-	return &Temporal{Client: server.Client(), Addr: server.FrontendHostPort(), server: server}, nil
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	server, err := start(exec.Command(path, ServerArgs(strconv.Itoa(port))...)) //nolint:gosec,noctx // the user's CLI; e.close ends it
+	if err != nil {
+		return "", err
+	}
+	e.later(server.stop)
+	if err := untilServing(ctx, server, addr); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	fmt.Printf("a Temporal dev server is on %s\n", addr)
+	return addr, nil
 }
 
-// Close closes the client, and ends the server if it is ours.
-func (t *Temporal) Close() {
-	t.Client.Close()
-	if t.server != nil {
-		_ = t.server.Stop()
+func untilServing(ctx context.Context, server *Process, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		c, err := Connect(ctx, addr)
+		if err == nil {
+			c.Close()
+			return nil
+		}
+		select {
+		case <-server.gone:
+			return errors.New("it ended: " + server.cmd.ProcessState.String())
+		case <-ctx.Done():
+			return err
+		case <-time.After(startPoll):
+		}
 	}
 }
+
+const (
+	startPatience = time.Minute
+	startPoll     = 50 * time.Millisecond
+)
 
 // findTemporal returns the path of the Temporal CLI. That which the repository pins is built
 // the first time.
 func findTemporal(ctx context.Context) (string, error) {
-	path, pinned, err := temporalcli.Find()
+	path, pinned, err := FindCLI()
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("no Temporal server: give the address of one with -temporal: %w", err)
+		return "", fmt.Errorf("give the address of a server with -temporal: %w", err)
 	case path != "":
 		return path, nil
 	}
 	fmt.Println("no temporal is on the PATH; the first time it takes some minutes to build the pinned one")
-	build := exec.CommandContext(ctx, "go", temporalcli.BuildArgs()...) //nolint:gosec // constants
+	build := exec.CommandContext(ctx, "go", BuildArgs()...) //nolint:gosec // constants
 	build.Dir, build.Stderr = pinned, os.Stderr
-	build.Env = append(os.Environ(), temporalcli.BuildEnv()...)
+	build.Env = append(os.Environ(), BuildEnv()...)
 	built, err := build.Output()
 	return strings.TrimSpace(string(built)), err
 }

@@ -1,5 +1,4 @@
-// Package temporalcli finds the Temporal CLI, which has the dev server.
-package temporalcli
+package stage
 
 import (
 	"errors"
@@ -8,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Find returns the path of the CLI: the one that the environment names, or the one on the
-// PATH. Without either the path is empty, and pinned is the module of the repository that pins
-// one, see [BuildArgs].
-func Find() (path, pinned string, err error) {
+// FindCLI returns the path of the Temporal CLI, which has the dev server: the one that the environment
+// names, or the one on the PATH. Without either the path is empty, and pinned is the module
+// of the repository that pins one, see [BuildArgs].
+func FindCLI() (path, pinned string, err error) {
 	if path := os.Getenv("ONCEGUARD_TEMPORAL"); path != "" {
 		path, err = exec.LookPath(path)
 		return path, "", err
@@ -29,6 +28,15 @@ func BuildArgs() []string { return []string{"tool", "-n", "temporal"} }
 
 // BuildEnv is added to the environment of that command.
 func BuildEnv() []string { return []string{"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"} }
+
+// ServerArgs are the arguments of the CLI for a dev server that keeps everything in memory.
+func ServerArgs(port string) []string {
+	return []string{
+		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", port, "--log-level", "never",
+		// By default every activity timeout fires up to a second late.
+		"--dynamic-config-value", `history.timerProcessorMaxTimeShift="1ms"`,
+	}
+}
 
 // pinnedModule looks for tools/temporal above the working directory.
 func pinnedModule() (string, error) {
