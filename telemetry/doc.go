@@ -23,7 +23,8 @@
 //	├─ guard.wait        waits for another owner
 //	├─ guard.recover     asks the recovery hook, whose own spans are its children
 //	├─ (the action's own spans)
-//	├─ guard.renew       one for each renewal of the lease
+//	├─ guard.renew       one for each renewal of the lease; slow and failed ones only with
+//	│                    Options.RenewSpansOver
 //	├─ guard.replace     stores the result, or makes the key held
 //	└─ guard.release     frees the key, or leaves it held
 //
@@ -130,6 +131,11 @@
 //
 // Messages are constants, the Log constants are the keys of the attributes. Every
 // line has operation, key_hash and owner, and fence and trace_id when there are any.
+//
+// A storm collapses: of one message an operation writes Options.LogBurst lines a second, and one more
+// with suppressed, the number of those that it stands for. Lines about a lost lease, a held key or a
+// stale result are always written, and so is what is for debugging. The counts of the last second
+// before the process ends can be missing; metrics count every one.
 //
 // A line is written before the call goes on, so a handler that blocks holds up the
 // call. Those about renewals and lost leases are written behind, up to a thousand

@@ -82,7 +82,7 @@ func (c *call) logEvent(ctx context.Context, e guard.Event) {
 		return
 	}
 	line, ok := lineOf(e)
-	if !ok || !c.op.logger.Enabled(ctx, line.level) {
+	if !ok || !c.op.logger.Enabled(ctx, line.level) || !c.op.admits(line) {
 		return
 	}
 	attrs := eventAttrs(e)
@@ -115,7 +115,7 @@ func (c *call) logEnd(end guard.CallEnd) {
 		return
 	}
 	ctx := trace.ContextWithSpanContext(context.Background(), c.spanContext)
-	if !c.op.logger.Enabled(ctx, line.level) {
+	if !c.op.logger.Enabled(ctx, line.level) || !c.op.admits(line) {
 		return
 	}
 	attrs := []slog.Attr{slog.String(LogOutcome, string(end.Outcome))}

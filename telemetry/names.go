@@ -97,6 +97,7 @@ const (
 	LogTraceID         = "trace_id"
 	LogOutcome         = "outcome"
 	LogReason          = "reason"
+	LogSuppressed      = "suppressed" // on a line that stands for so many of its message
 	LogPhase           = "phase"
 	LogClass           = "class"
 	LogErrorType       = "error_type"

@@ -18,6 +18,8 @@ type operation struct {
 	tracer       trace.Tracer
 	logger       *slog.Logger
 	behind       *behind // for lines that must not wait for the logger
+	storms       storms
+	thinRenewals time.Duration // only failed ones and those that take as long get a span, 0 for all
 	spanName     string
 	callOptions  []trace.SpanStartOption
 	phaseOptions []trace.SpanStartOption
@@ -97,6 +99,8 @@ type phase struct {
 	index int
 	began time.Duration
 	span  trace.Span // nil when there is nothing to record
+
+	thinned time.Time // when a renewal began whose span is made at its end, if at all
 }
 
 func (p *phase) phase() guard.Phase { return timedPhases()[p.index] }

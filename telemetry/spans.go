@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -116,8 +118,12 @@ func nobodyFailed(end guard.CallEnd) bool {
 
 // startSpan starts the span of a phase, below a call's span that is recorded.
 func (p *phase) startSpan(ctx context.Context) context.Context {
-	p.span = nil
+	p.span, p.thinned = nil, time.Time{}
 	if p.call.span == nil {
+		return ctx
+	}
+	if p.phase() == guard.PhaseRenew && p.call.op.thinRenewals > 0 {
+		p.thinned = time.Now()
 		return ctx
 	}
 	ctx, p.span = p.call.op.tracer.Start(ctx, spanName(p.phase()), p.call.op.phaseOptions...)
@@ -131,6 +137,9 @@ func (p *phase) startSpan(ctx context.Context) context.Context {
 // endSpan leaves the status alone: whether a failed phase fails the call is for
 // the call's span to say.
 func (p *phase) endSpan(end guard.PhaseEnd) {
+	if !p.thinned.IsZero() {
+		p.startThinned(end)
+	}
 	if p.span == nil {
 		return
 	}
@@ -147,6 +156,16 @@ func (p *phase) endSpan(end guard.PhaseEnd) {
 	if end.Err != nil {
 		p.span.SetAttributes(attribute.String(AttrErrorType, phaseErrorType(end)))
 	}
+}
+
+// startThinned starts the span of a renewal that has ended, if it is worth one.
+func (p *phase) startThinned(end guard.PhaseEnd) {
+	fine := end.Err == nil && end.Result == string(guard.RenewOK)
+	if fine && time.Since(p.thinned) < p.call.op.thinRenewals {
+		return
+	}
+	ctx := trace.ContextWithSpan(context.Background(), p.call.span)
+	_, p.span = p.call.op.tracer.Start(ctx, SpanRenew, append(slices.Clip(p.call.op.phaseOptions), trace.WithTimestamp(p.thinned))...)
 }
 
 func spanName(p guard.Phase) string {

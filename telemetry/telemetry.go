@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -23,6 +24,14 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// Logger gets the log lines, with the context of the call. Default: no logs.
 	Logger *slog.Logger
+	// LogBurst is how many lines of one message an operation writes in a second. Those
+	// that come on top become one line at its end, with their number. Lines about a lost lease, a held key
+	// or a stale result, and those for debugging, are always written. Default [DefaultLogBurst]; negative: every
+	// line is written.
+	LogBurst int
+	// RenewSpansOver thins the spans of renewals: only those that took as long or longer,
+	// or that failed or found the lease gone, get one, made when they end. Default 0: each renewal has its span.
+	RenewSpansOver time.Duration
 }
 
 // Telemetry is a [guard.Observer] that makes spans, metrics and log lines of what
@@ -32,6 +41,9 @@ type Telemetry struct {
 	tracer  trace.Tracer // nil without spans
 	logger  *slog.Logger // nil without logs
 	behind  behind
+
+	logBurst     int
+	thinRenewals time.Duration
 }
 
 var _ guard.Observer = (*Telemetry)(nil)
@@ -44,7 +56,10 @@ func New(opts Options) (*Telemetry, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("onceguard: new telemetry: %w", err)
 	}
-	t := &Telemetry{logger: opts.Logger}
+	if opts.LogBurst == 0 {
+		opts.LogBurst = DefaultLogBurst
+	}
+	t := &Telemetry{logger: opts.Logger, logBurst: opts.LogBurst, thinRenewals: opts.RenewSpansOver}
 	if opts.TracerProvider != nil {
 		t.tracer = opts.TracerProvider.Tracer(ScopeName)
 	}
@@ -63,7 +78,15 @@ func (o Options) validate() error {
 	return errors.Join(
 		notTypedNil("Registerer", o.Registerer),
 		notTypedNil("TracerProvider", o.TracerProvider),
+		notNegative("RenewSpansOver", o.RenewSpansOver),
 	)
+}
+
+func notNegative(field string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s is %s: must not be negative; leave it out for all", field, d)
+	}
+	return nil
 }
 
 func notTypedNil(field string, value any) error {
@@ -83,6 +106,11 @@ func (t *Telemetry) Operation(info guard.OperationInfo) guard.OperationObserver 
 		tracer:   t.tracer,
 		logger:   t.logger,
 		behind:   &t.behind,
+
+		thinRenewals: t.thinRenewals,
+	}
+	if t.logger != nil {
+		op.storms = newStorms(t.logBurst)
 	}
 	op.callOptions, op.phaseOptions = spanOptions(info)
 	if t.metrics != nil {
