@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,7 +97,7 @@ func TestLogs_KeysThatSomebodyMustLookAtAreInNoCount(t *testing.T) {
 		l := newLab(t).withOptions(t, func(o *telemetry.Options) { o.LogBurst = 1 })
 		op := l.op(t, guard.NewMemoryStore(), guard.AtMostOnce(), guard.OnStorageError(guard.FailClosed))
 		for i := range 50 {
-			_, _ = op.Do(t.Context(), string(rune('a'+i)), fails(errors.New("timeout")))
+			_, _ = op.Do(t.Context(), strconv.Itoa(i), fails(errors.New("timeout")))
 		}
 		if lines, suppressed := l.of(t, "onceguard: key held, the effect may have happened and somebody must find out"); lines != 50 || suppressed != 0 {
 			t.Errorf("%d lines for %d more, want 50", lines, suppressed)
