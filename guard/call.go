@@ -47,7 +47,7 @@ type call struct {
 // unwinds the stack: by then no outcome but failed has been set. Drain waits for
 // it too.
 func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err error) {
-	ctx, c.obs = observeCall(ctx, c.op.observer, CallInfo{Key: c.key, OwnerLabel: c.op.label})
+	ctx, c.obs = observeCall(ctx, c.op.observer, c.op.callInfo(c.key))
 	c.around = runningFrom(ctx)
 	entered := c.op.guard.calls.enter(c.around.partOf(c.op.guard))
 	if entered {

@@ -132,7 +132,7 @@ func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, fai
 	if err := c.checkCompletion(&r, failure); err != nil {
 		return fmt.Errorf("onceguard: operation %q: complete: %w", op.name, err)
 	}
-	ctx, c.obs = observeCall(ctx, op.observer, CallInfo{Key: whole, OwnerLabel: op.label})
+	ctx, c.obs = observeCall(ctx, op.observer, op.callInfo(whole))
 	end := CallEnd{Outcome: OutcomeRejected, Fence: r.Fence, Attempt: r.Attempt}
 	defer func() { c.obs.end(end) }()
 	if !op.guard.calls.enter(false) {

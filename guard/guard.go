@@ -19,6 +19,7 @@ type Guard struct {
 	label    string
 	defaults settings
 	calls    *calls
+	leases   leases
 	ghosts   atomic.Int32 // reservations that never ran and are yet to be given back
 	claims   sync.Map     // operation name to claim: operations of one name share records
 }

@@ -39,7 +39,7 @@ func checkName(s, example string) error {
 // stored is the key as the store sees it.
 func (s *settings) stored(key Key) Key {
 	if s.hashKeys {
-		return key.hashed()
+		return s.keyHash.hashed(key)
 	}
 	return key
 }

@@ -23,6 +23,8 @@ type heldLease struct {
 	dispatched dispatch
 	stopping   chan struct{}
 	done       chan struct{}
+	run        *running   // what the action is a part of, with the reservation as it was made
+	prev, next *heldLease // among the leases of the guard, whose lock they need
 }
 
 // hold starts the renewals. The context it returns is the action's.

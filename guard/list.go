@@ -27,10 +27,11 @@ const (
 
 // OpenKey is a key that is in use without a result.
 type OpenKey struct {
-	Key    Key // its name is hashed if the operation has [WithHashedKeys]
-	State  OpenState
-	Record Record
-	Left   time.Duration // of the lease, or of the hold
+	Key     Key    // its name is hashed if the operation has [WithHashedKeys]
+	KeyHash string // as spans and logs show it, see [Guard.KeyHash]
+	State   OpenState
+	Record  Record
+	Left    time.Duration // of the lease, or of the hold
 	// Age is the time since the effect may have been let out, or since the owner acquired
 	// the key if nothing was dispatched, by the store's clock. It is 0 for what cannot be read.
 	Age time.Duration
@@ -72,7 +73,7 @@ func (g *Guard) List(ctx context.Context, q ListQuery) iter.Seq2[OpenKey, error]
 				return
 			}
 			for _, listed := range page.Records {
-				if key := openKey(listed); q.wants(key) && !yield(key, nil) {
+				if key := g.openKey(listed); q.wants(key) && !yield(key, nil) {
 					return
 				}
 			}
@@ -112,8 +113,8 @@ func (g *Guard) page(ctx context.Context, lister Lister, req ListRequest) (page 
 
 const pageTimeout = 10 * time.Second
 
-func openKey(listed Listed) OpenKey {
-	key := OpenKey{Key: listed.Key, Record: listed.Record, Left: listed.Left}
+func (g *Guard) openKey(listed Listed) OpenKey {
+	key := OpenKey{Key: listed.Key, KeyHash: g.KeyHash(listed.Key), Record: listed.Record, Left: listed.Left}
 	switch rec := listed.Record; {
 	case rec.Status == StatusHeld:
 		key.State = OpenHeld

@@ -121,6 +121,8 @@ type OperationInfo struct {
 type CallInfo struct {
 	Key        Key
 	OwnerLabel string
+
+	keyHash *keyHasher // see its method KeyHash
 }
 
 // CallEnd says how a call ended.

@@ -97,6 +97,10 @@ func (o *Operation[T]) usable(ctx context.Context) error {
 	return nil
 }
 
+func (op *operation) callInfo(key Key) CallInfo {
+	return CallInfo{Key: key, OwnerLabel: op.label, keyHash: op.keyHash}
+}
+
 func (op *operation) checkKey(key string) error {
 	if err := checkName(key, anOrderNumber); err != nil {
 		return fmt.Errorf("onceguard: operation %q: %w: %w", op.name, ErrInvalidKey, err)

@@ -118,8 +118,9 @@ func WithCipher(c Cipher) Option {
 }
 
 // WithHashedKeys stores keys as their SHA-256, so that the store shows none: for
-// keys that name a person. Who can guess a key can still find its record. The stored name is "sha256-" and 64 hexadecimal
-// digits, of which the first 16 are the [KeyHash] of spans and logs. All
+// keys that name a person. Who can guess a key can still find its record, unless the guard has
+// [WithKeyHashSecret]. The stored name is "sha256-", or with such a secret "hmac-sha256-", and 64
+// hexadecimal digits, of which the first 16 are the [KeyHash] of spans and logs. All
 // processes that share an operation need the same setting.
 func WithHashedKeys() Option {
 	return option(func(s *settings) { s.hashKeys = true })

@@ -16,6 +16,7 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 	if as == OutcomeExecuted {
 		actionCtx, held = c.hold(ctx)
 		this.held, this.lease, this.own = held, held.lease, c.own
+		c.op.guard.leases.add(held, this)
 	}
 	defer func() {
 		if c.recovering {
@@ -47,6 +48,7 @@ func (c *call) run(ctx context.Context, as Outcome) (outcome Outcome, err error)
 func (c *call) finish(ctx context.Context, held *heldLease, actionErr error) {
 	if held != nil {
 		defer c.obs.event(ctx, Event{Kind: EventEnded, Record: &c.own})
+		defer c.op.guard.leases.remove(held)
 	}
 	c.settle(ctx, held, actionErr)
 }

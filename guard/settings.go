@@ -37,6 +37,7 @@ type settings struct {
 	codec          Codec
 	cipher         Cipher // nil: no encryption
 	hashKeys       bool
+	keyHash        *keyHasher // nil: no secret; the same in all operations of a guard
 	onStorageError StorageErrorMode
 	onInFlight     InFlightMode
 	onUnreadable   InFlightMode
@@ -95,6 +96,7 @@ func (s *settings) validate() error {
 		oneOf("on in flight", s.onInFlight, Wait, Refuse, Run),
 		oneOf("on unreadable", s.onUnreadable, Run, Refuse),
 		s.checkHolds(),
+		s.keyHash.check(),
 	}
 	if s.maxHoldSet && s.maxHold <= 0 {
 		faults = append(faults, fmt.Errorf("max hold %s: must be positive; leave WithMaxHold out for no limit", s.maxHold))

@@ -130,7 +130,7 @@ func (c *call) logEnd(end guard.CallEnd) {
 func (c *call) write(ctx context.Context, line logLine, attrs []slog.Attr) {
 	all := []slog.Attr{
 		slog.String(LogOperation, c.op.name),
-		slog.String(LogKeyHash, guard.KeyHash(c.info.Key)),
+		slog.String(LogKeyHash, c.info.KeyHash()),
 		slog.String(LogOwner, c.info.OwnerLabel),
 	}
 	if fence := c.fence.Load(); fence != 0 {

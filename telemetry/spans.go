@@ -37,7 +37,7 @@ func (c *call) startSpan(ctx context.Context) context.Context {
 		return ctx
 	}
 	c.span = span
-	span.SetAttributes(attribute.String(AttrKeyHash, guard.KeyHash(c.info.Key)))
+	span.SetAttributes(attribute.String(AttrKeyHash, c.info.KeyHash()))
 	return ctx
 }
 
