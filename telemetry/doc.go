@@ -13,7 +13,7 @@
 // # What is never shown
 //
 // No key, input, result or error text becomes an attribute, a label or a part of
-// a log line. Keys appear as [guard.KeyHash]; errors as a word, a class or a Go
+// a log line. Keys appear as [guard.Guard.KeyHash]; errors as a word, a class or a Go
 // type, since their texts can quote anything.
 //
 // # Spans
@@ -141,4 +141,34 @@
 // call. Those about renewals and lost leases are written behind, up to a thousand
 // of them, so that no handler holds up a renewal; what is over that is dropped and
 // counted.
+//
+// # Leases
+//
+// [NewLeasesHandler] shows on a page, or as JSON, which keys this process holds at this moment, since
+// when, whether they are alive and which trace runs the action. It is off unless it is mounted. The
+// most endangered come first. How a lease is:
+//
+//	lost  its loss was reported: another owner may run the action now
+//	over  its time is over, and nobody has reported that yet
+//	late  less than half of it is left: a renewal is overdue
+//	fine  else
+//
+// The fields of the JSON; times are RFC 3339 in UTC by this process's clock, seconds are numbers
+// rounded to milliseconds:
+//
+//	at                   when the snapshot was taken
+//	owner                the label of this process, see guard.WithOwnerLabel
+//	total                leases held
+//	not_shown            of them, those over the limit of MaxLeases
+//	counts               of all leases by state: lost, over, late, fine
+//	leases               a list, the most endangered first, of:
+//	  operation, key_hash, owner, fence, attempt, state
+//	  key                only with ShowKeys
+//	  since              when the key was acquired; age_seconds ago
+//	  renewed_at         when the last acknowledged reserve or renewal was sent; renewal_age_seconds ago
+//	  lease_seconds      how long the lease lives without a renewal
+//	  left_seconds       of it, negative when it is over; left_ratio is its share of the lease
+//	  dispatched         true if the effect may be out
+//	  took_over          true if the key was taken from an owner that is gone; previous_owner is its label
+//	  trace_id           of the call, absent without a trace; trace_url only with TraceURL
 package telemetry

@@ -2,8 +2,11 @@ package telemetry_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,4 +70,30 @@ func printCalls(registry *prometheus.Registry) {
 			}
 		}
 	}
+}
+
+// Beside the metrics, the leases that this process holds.
+func ExampleNewLeasesHandler() {
+	g, err := guard.New(guard.NewMemoryStore(), guard.WithOwnerLabel("billing/1"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	leases, err := telemetry.NewLeasesHandler(g, telemetry.TraceURL("https://jaeger.example/trace/{trace_id}"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/leases", leases)
+
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/leases?format=json", http.NoBody))
+	var snapshot struct {
+		Owner string `json:"owner"`
+		Total int    `json:"total"`
+	}
+	err = json.Unmarshal(answer.Body.Bytes(), &snapshot)
+	fmt.Println(snapshot.Owner, snapshot.Total, err)
+	// Output: billing/1 0 <nil>
 }
