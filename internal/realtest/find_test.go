@@ -1,6 +1,7 @@
 package realtest_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -40,4 +41,25 @@ func startRedis(tb testing.TB) {
 func startTemporal(tb testing.TB) {
 	tb.Helper()
 	realtest.Temporal(tb)
+}
+
+func TestFind_AnotherChromiumIsTakenAndNoneIsAMissingExecutable(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	t.Setenv("ONCEGUARD_CHROMIUM", filepath.Join(dir, "nowhere"))
+	t.Setenv("ONCEGUARD_REQUIRE_SERVERS", "")
+	startChromium := func(tb testing.TB) {
+		tb.Helper()
+		realtest.Chromium(tb)
+	}
+	fakeTB(t, startChromium).mustFail(t, "ONCEGUARD_CHROMIUM")
+
+	path := filepath.Join(dir, "google-chrome")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ONCEGUARD_CHROMIUM", "")
+	if got := realtest.Chromium(t); got != path {
+		t.Errorf("got %s, want %s", got, path)
+	}
 }
