@@ -88,7 +88,7 @@ func ExampleNewLeasesHandler() {
 	mux.Handle("/leases", leases)
 
 	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/leases?format=json", http.NoBody))
+	mux.ServeHTTP(answer, httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/leases?format=json", http.NoBody))
 	var snapshot struct {
 		Owner string `json:"owner"`
 		Total int    `json:"total"`
