@@ -18,7 +18,7 @@ const (
 )
 
 func mutations() []mutation {
-	return slices.Concat(protocol(), unknowns(), unknownsOfStores(), stores(), scripts())
+	return slices.Concat(protocol(), unknowns(), unknownsOfStores(), stores(), scripts(), waiting())
 }
 
 // protocol breaks the calls.
@@ -93,7 +93,7 @@ func protocol() []mutation {
 			"guard", "^TestStorage_AResultIsStoredWhenTheStoreIsBackWithinTheLease$",
 		},
 		{
-			"a deadline counts when the context says so", "guard/call.go",
+			"a deadline counts when the context says so", "guard/left.go",
 			"ok && !time.Now().Before(deadline) {", "ok && !time.Now().Before(deadline.Add(time.Hour)) {",
 			"guard", "^TestStorage_ADeadlineThatPasses",
 		},
