@@ -117,7 +117,7 @@ func (v *vigil) beat(attempt, waits context.Context) {
 }
 
 // end waits for the last heartbeat of a wait that is over. One that hangs is not waited for: the
-// key may be ours, and nobody renews its lease yet. See join.
+// key may be ours, and nobody renews its lease yet. See joinWait.
 func (v *vigil) end() {
 	limit := time.NewTimer(endPatience)
 	defer limit.Stop()
@@ -129,14 +129,24 @@ func (v *vigil) end() {
 
 const endPatience = 100 * time.Millisecond
 
-// join waits, before the activity runs and under its lease, until no heartbeat of the wait can come any more: it
-// would replace what the activity has sent. The SDK limits how long one takes, and none is sent when the attempt has ended.
-func (v *vigil) join(attempt context.Context) {
-	if v == nil { // it has not waited
+// attemptWait is the wait of an attempt, for what runs after it.
+type attemptWait struct {
+	attempt context.Context //nolint:containedctx // whose end ends the heartbeats
+	kept    *vigil          // nil if it has not waited
+}
+
+type waitKey struct{}
+
+// joinWait waits, before the activity or the recovery hook runs and under its lease, until no heartbeat of the
+// wait can come any more: it would replace what they have sent. The SDK limits how long one takes, and none is sent
+// when the attempt has ended.
+func joinWait(ctx context.Context) {
+	wait, ok := ctx.Value(waitKey{}).(*attemptWait)
+	if !ok || wait.kept == nil {
 		return
 	}
 	select {
-	case <-v.done:
-	case <-attempt.Done():
+	case <-wait.kept.done:
+	case <-wait.attempt.Done():
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -250,6 +251,55 @@ func TestWaiting_TheActivityRunsWhenTheLastHeartbeatOfItsWaitIsOver(t *testing.T
 	close(beats.hold)
 	get[Receipt](t, run)
 	done.want(t, 1)
+}
+
+// abandon reserves the key of order "o-1" for an owner that dispatches and is gone, and returns its lease.
+func abandon(t *testing.T, store guard.Store) time.Duration {
+	t.Helper()
+	const lease = 2 * time.Second
+	reply, err := store.Reserve(t.Context(), guard.ReserveRequest{
+		Key: guard.Key{Operation: "Charge", Name: "o-1"}, Owner: guard.Owner{Token: strings.Repeat("0f", 16), Label: "gone"},
+		Lease: lease, Retention: time.Hour, Dispatched: true, Recovers: true, Settle: lease, HoldRetention: time.Hour,
+	})
+	if err != nil || !reply.Acquired {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+	return lease
+}
+
+// The hook runs in place of the activity, and may heartbeat as well.
+func TestWaiting_TheRecoveryHookIsAskedWhenTheLastHeartbeatOfTheWaitIsOver(t *testing.T) {
+	t.Parallel()
+	beats, store := &heartbeats{hold: make(chan struct{})}, redisStore(t)
+	asked := make(chan struct{}, 10)
+	rule := chargeByOrder(guard.OnStorageError(guard.FailClosed))[0]
+	rule.Recovery = temporalx.RecoverWith(func(context.Context, guard.Evidence) (Receipt, guard.Finding, error) {
+		asked <- struct{}{}
+		return Receipt{Charge: "found"}, guard.Found, nil
+	})
+	lost := abandon(t, store)
+	b := newBench(t, setup{
+		store: store, rules: []temporalx.Rule{rule}, before: beats,
+		options: []guard.GuardOption{guard.WithLease(lost), guard.WithWaitBound(time.Minute)},
+	})
+	b.activity("Charge", func(context.Context, Order) (Receipt, error) { return Receipt{}, errors.New("ran") })
+	b.Worker.RegisterWorkflow(approve)
+	b.start()
+	run := b.run(approve, Order{ID: "o-1"}, time.Minute, 1500*time.Millisecond)
+	eventually(t, "the attempt heartbeats as it waits", func() bool { return beats.all.Load() == 1 })
+	eventually(t, "the attempt has the key", func() bool {
+		keys := open(t, store)
+		return len(keys) == 1 && keys[0].Record.Attempt == 2
+	})
+	select {
+	case <-asked:
+		t.Error("the hook was asked beside a heartbeat of the wait")
+	case <-time.After(500 * time.Millisecond):
+	}
+	close(beats.hold)
+	if got := get[Receipt](t, run); got.Charge != "found" {
+		t.Errorf("got %+v, want what the hook found", got)
+	}
 }
 
 // opaque is a data converter that does not know RawValue.

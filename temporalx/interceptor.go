@@ -168,12 +168,11 @@ func (a *activityInbound) once(
 	ctx context.Context, op *guarded, key string, in *interceptor.ExecuteActivityInput,
 	data converter.DataConverter, options []guard.CallOption,
 ) (any, error) {
-	ran, attempt := false, ctx
-	var waited *vigil
-	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), &waited)...)
-	result, err := op.Do(ctx, key, func(ctx context.Context) (outcome, error) {
+	ran, wait := false, &attemptWait{attempt: ctx}
+	options = append(options, a.worker.waiting(ctx, activity.GetInfo(ctx), &wait.kept)...)
+	result, err := op.Do(context.WithValue(ctx, waitKey{}, wait), key, func(ctx context.Context) (outcome, error) {
 		ran = true
-		waited.join(attempt)
+		joinWait(ctx)
 		value, err := a.Next.ExecuteActivity(withReservation(ctx), in)
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
 			err = &pending{reported: err, deadline: activity.GetInfo(ctx).Deadline}
@@ -186,7 +185,7 @@ func (a *activityInbound) once(
 	switch {
 	case err != nil && ran:
 		return result.value, err
-	case waited != nil && errors.Is(err, guard.ErrInProgress):
+	case wait.kept != nil && errors.Is(err, guard.ErrInProgress):
 		return nil, stillInProgress(err)
 	case err != nil:
 		return nil, notRun(err, op.name, key, data)

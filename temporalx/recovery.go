@@ -52,6 +52,7 @@ func (r recoverWith[T]) fits(result reflect.Type) error {
 
 func (r recoverWith[T]) option(codec *payloadCodec) guard.OperationOption {
 	return guard.WithRecovery(func(ctx context.Context, lost guard.Evidence) (outcome, guard.Finding, error) {
+		joinWait(ctx)
 		value, finding, err := r.ask(ctx, lost)
 		return codec.returned(ctx, value), finding, err
 	})

@@ -5,7 +5,7 @@ func waiting() []mutation {
 	return []mutation{
 		{
 			"an activity runs beside a heartbeat of its wait", "temporalx/interceptor.go",
-			"		waited.join(attempt)\n", "		_ = attempt\n",
+			"		joinWait(ctx)\n", "",
 			"temporalx", "^TestWaiting_TheActivityRunsWhenTheLastHeartbeatOfItsWaitIsOver$",
 		},
 		{
