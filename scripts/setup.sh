@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests on real servers need and this machine lacks:
-# redis-server, PostgreSQL, and a C compiler for the race detector. Where it may
-# not, it says what to type and fails.
+# redis-server, PostgreSQL, Chromium, and a C compiler for the race detector. Where
+# it may not, it says what to type and fails.
 . "$(dirname "$0")/lib.sh"
 
 # compiles says whether there is a C compiler, with its headers.
@@ -22,12 +22,26 @@ has_postgres() {
   false
 }
 
+# has_chromium looks where internal/realtest does.
+has_chromium() {
+  local browser
+  if [ -n "${ONCEGUARD_CHROMIUM:-}" ]; then return; fi
+  for browser in chromium chromium-browser google-chrome \
+    /Applications/Chromium.app/Contents/MacOS/Chromium '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'; do
+    if have "$browser"; then return; fi
+  done
+  false
+}
+
 debian='' macos=''
 if [ -z "${ONCEGUARD_REDIS_SERVER:-}" ] && ! have redis-server; then
   debian=' redis-server' macos='brew install redis'
 fi
 if ! has_postgres; then
   debian="$debian postgresql" macos="${macos:+$macos && }brew install postgresql@17"
+fi
+if ! has_chromium; then
+  debian="$debian chromium" macos="${macos:+$macos && }brew install --cask chromium"
 fi
 if ! compiles; then
   debian="$debian gcc libc6-dev" macos="${macos:+$macos && }xcode-select --install"
@@ -42,9 +56,10 @@ by_hand() {
   Debian, Ubuntu:  sudo apt-get update && sudo apt-get install -y$debian
   macOS:           $macos
 
-Servers elsewhere do as well:
+Ubuntu has no Chromium of its own for apt-get: Google Chrome does as well, and so does what is elsewhere:
 
-  ONCEGUARD_REDIS_SERVER=/path/to/redis-server ONCEGUARD_POSTGRES_BIN=/path/to/postgresql/bin make test"
+  ONCEGUARD_REDIS_SERVER=/path/to/redis-server ONCEGUARD_POSTGRES_BIN=/path/to/postgresql/bin \\
+    ONCEGUARD_CHROMIUM=/path/to/chromium make test"
 }
 if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then by_hand; fi
 
