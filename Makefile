@@ -6,7 +6,7 @@
 export GOWORK := off
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run the payments demo, with nothing but Go
 	@echo 'compiling the demo: the first time this takes a minute or two' >&2

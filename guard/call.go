@@ -82,6 +82,9 @@ func (c *call) steps(ctx context.Context, opts []CallOption) (Outcome, error) {
 	if err := c.prepare(ctx, opts); err != nil {
 		return OutcomeInvalid, err
 	}
+	if ended(ctx) != nil {
+		return OutcomeCanceled, c.callerLeft(ctx)
+	}
 	outcome, err := c.acquire(ctx)
 	if err != nil || outcome == OutcomeReplayed {
 		c.abandonUnknown(ctx)
@@ -114,9 +117,6 @@ func (c *call) prepare(ctx context.Context, opts []CallOption) error {
 	}
 	if err := c.op.checkKey(c.key.Name); err != nil {
 		return err
-	}
-	if ended(ctx) != nil {
-		return c.callerLeft(ctx)
 	}
 	if c.around.within(c.op.guard, c.key) {
 		return fmt.Errorf("onceguard: operation %q: %w: use another key for the inner effect", c.op.name, ErrNestedCall)

@@ -219,7 +219,7 @@ func TestCase_L7_AContextWhoseDeadlineIsNowIsExpired(t *testing.T) {
 	if c.count() != 0 || store.called(guard.PhaseReserve) != 0 {
 		t.Error("nothing must run and nothing be reserved")
 	}
-	rec.wantOutcomes(t, guard.OutcomeInvalid)
+	rec.wantOutcomes(t, guard.OutcomeCanceled)
 }
 
 func TestDo_CauseOfTheCancellationMatchesToo(t *testing.T) {

@@ -89,7 +89,7 @@ type OutcomeUnknownError struct {
 
 func (e *OutcomeUnknownError) Error() string {
 	text := fmt.Sprintf("onceguard: operation %q: %v of the call of %s since %s; the action did not run: "+
-		"find out what happened and resolve the key with fence %d",
+		"find out what happened and resolve the key with fence %d (Operation.Resolve, or what an adapter has in its place)",
 		e.Operation, ErrOutcomeUnknown, e.Owner, e.Since.UTC().Format(time.RFC3339), e.Fence)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()

@@ -59,7 +59,7 @@ func ExampleNewOperation() {
 	fmt.Println(err)
 	// Output:
 	// onceguard: new operation "payment.charge": lease 50ms: shorter than 3 × store timeout 40ms
-	// on storage error "sometimes": must be one of ["fail_open" "fail_closed"]
+	// OnStorageError "sometimes": must be one of ["fail_open" "fail_closed"]
 }
 
 func ExampleOperation_DoResult() {

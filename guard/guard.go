@@ -60,11 +60,12 @@ func checkStore(store Store) error {
 type claim struct {
 	result   reflect.Type
 	protects bool
+	hashed   bool
 }
 
 // claim binds an operation's name to a result type, since another type would read the
 // records of the first as what they are not, and to whether its runs are protected,
-// since one without would run again what the other holds.
+// since one without would run again what the other holds, and to what the store calls its keys.
 func (g *Guard) claim(name string, now claim) error {
 	loaded, _ := g.claims.LoadOrStore(name, now)
 	switch first := loaded.(claim); {
@@ -72,6 +73,8 @@ func (g *Guard) claim(name string, now claim) error {
 		return fmt.Errorf("it was made with results of %s already, now of %s: use another name", first.result, now.result)
 	case first.protects != now.protects:
 		return errors.New("it was made with AtMostOnce, MarkDispatch or WithRecovery and also without: give both the same options, or use another name")
+	case first.hashed != now.hashed:
+		return errors.New("it was made with WithHashedKeys and also without, so each would run what the other has done: give both the same options, or use another name")
 	}
 	return nil
 }

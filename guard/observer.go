@@ -52,7 +52,7 @@ const (
 	// OutcomeRejected means that the store failed, or the guard drains, and the
 	// action did not run.
 	OutcomeRejected Outcome = "rejected"
-	// OutcomeInvalid means that the key, the input or the context was not fit for a call.
+	// OutcomeInvalid means that the key or the input was not fit for a call.
 	OutcomeInvalid Outcome = "invalid"
 	// OutcomeCanceled means that the caller left before the action began.
 	OutcomeCanceled Outcome = "canceled"

@@ -75,7 +75,7 @@ func (g *Guard) operation(name string, opts []OperationOption, result any) (*ope
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	if err := g.claim(name, claim{reflect.TypeOf(result).Elem(), op.protects()}); err != nil {
+	if err := g.claim(name, claim{reflect.TypeOf(result).Elem(), op.protects(), op.hashKeys}); err != nil {
 		return nil, err
 	}
 	op.observer = observeOperation(g.observer, OperationInfo{

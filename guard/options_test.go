@@ -184,6 +184,21 @@ func wantTypeError[T any](t *testing.T, g *guard.Guard, want bool) {
 	}
 }
 
+func TestNewOperation_OneNameHasItsKeysHashedOrNot(t *testing.T) {
+	t.Parallel()
+	g, err := guard.New(guard.NewMemoryStore())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.NewOperation[int](g, "payment.charge"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = guard.NewOperation[int](g, "payment.charge", guard.WithHashedKeys())
+	if err == nil || !strings.Contains(err.Error(), "give both the same options, or use another name") {
+		t.Errorf("got %v, want that one would run what the other has done", err)
+	}
+}
+
 func TestNewOperation_OneNameHasOneResultType(t *testing.T) {
 	g, err := guard.New(guard.NewMemoryStore())
 	if err != nil {

@@ -92,9 +92,9 @@ func (s *settings) validate() error {
 		within("wait bound", s.waitBound, time.Millisecond, maxLease),
 		within("result size limit in bytes", s.maxResult, 1, maxMaxResult),
 		s.checkStoreTimeout(),
-		oneOf("on storage error", s.onStorageError, FailOpen, FailClosed),
-		oneOf("on in flight", s.onInFlight, Wait, Refuse, Run),
-		oneOf("on unreadable", s.onUnreadable, Run, Refuse),
+		oneOf("OnStorageError", s.onStorageError, FailOpen, FailClosed),
+		oneOf("OnInFlight", s.onInFlight, Wait, Refuse, Run),
+		oneOf("OnUnreadable", s.onUnreadable, Run, Refuse),
 		s.checkHolds(),
 		s.keyHash.check(),
 	}

@@ -45,7 +45,7 @@ var table = []row{
 	{"nothing", "works", both, reserving, "return", 1, guard.OutcomeExecuted, "value", guard.StatusCompleted},
 	{"nothing", "works", both, reserving, "error", 1, guard.OutcomeFailed, "own error", guard.StatusReleased},
 	{"nothing", "works", both, reserving, unwinding, 1, guard.OutcomeFailed, "nothing", guard.StatusReleased},
-	{"nothing", "works", both, anyMode, "left-early", 0, guard.OutcomeInvalid, "canceled", ""},
+	{"nothing", "works", both, anyMode, "left-early", 0, guard.OutcomeCanceled, "canceled", ""},
 	{"nothing", "works", both, reserving, "cancel-during", 1, guard.OutcomeInterrupted, "canceled", guard.StatusReleased},
 	{"nothing", "works", both, reserving, "cancel-after", 1, guard.OutcomeExecuted, "value", guard.StatusCompleted},
 	{"nothing", "works", both, "run", "return cancel-after", 1, guard.OutcomeUnguarded, "value", guard.StatusCompleted},

@@ -167,7 +167,7 @@ func (s *settings) checkProtection(store Store) error {
 	faults.wrong(s.holds() && !holder, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure need a store that is a guard.Holder; "+
 		storeName(store)+" is not: use redisx or NewMemoryStore, or leave these options out")
 	faults.wrong((s.protects() || s.payments) && s.onStorageError == FailOpen, "AtMostOnce, MarkDispatch, WithRecovery and ForPayments do not go with "+
-		"OnStorageError(FailOpen), the default: a call that the store does not answer would run beside another one: "+
+		"OnStorageError(FailOpen): a call that the store does not answer would run beside another one: "+
 		"add OnStorageError(FailClosed)")
 	faults.wrong(s.holds() && s.onInFlight == Run, "AtMostOnce, MarkDispatch, WithRecovery and OnFailure do not go with "+
 		"OnInFlight(Run), which takes no reservation: use Wait or Refuse")

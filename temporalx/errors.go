@@ -72,7 +72,7 @@ const retrySpread = 5
 // OutcomeUnknown is the details of an application error of [TypeOutcomeUnknown]: what a
 // reconciliation needs.
 type OutcomeUnknown struct {
-	Operation string // the activity type
+	Operation string // the activity type, not the Operation of its [Rule]
 	// Key is that which the rule made of the arguments. It is in the history as the failure
 	// converter writes details: by default in plain text, also where the data converter
 	// encrypts arguments. Give the client a failure converter for keys that are secret.
@@ -132,7 +132,7 @@ func toTemporal(err error) error {
 	case errors.Is(err, guard.ErrInvalidInput):
 		return final("not run: the arguments cannot be compared", TypeInvalidInput, err)
 	case errors.Is(err, guard.ErrNestedCall):
-		return final("not run: the activity has this key already", TypeNestedCall, err)
+		return final("not run: the activity has this key already; for an inner effect use another one, and install one plugin or interceptor on a worker", TypeNestedCall, err)
 	case errors.Is(err, guard.ErrDraining):
 		return temporal.NewApplicationErrorWithCause("not run: the worker shuts down", TypeDraining, err)
 	case temporal.IsCanceledError(err):

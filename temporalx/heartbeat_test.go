@@ -253,18 +253,16 @@ func TestWaiting_TheActivityRunsWhenTheLastHeartbeatOfItsWaitIsOver(t *testing.T
 	done.want(t, 1)
 }
 
-// abandon reserves the key of order "o-1" for an owner that dispatches and is gone, and returns its lease.
-func abandon(t *testing.T, store guard.Store) time.Duration {
+// abandon reserves the key of order "o-1" for an owner that dispatches and is gone.
+func abandon(t *testing.T, store guard.Store, lease time.Duration) {
 	t.Helper()
-	const lease = 2 * time.Second
 	reply, err := store.Reserve(t.Context(), guard.ReserveRequest{
 		Key: guard.Key{Operation: "Charge", Name: "o-1"}, Owner: guard.Owner{Token: strings.Repeat("0f", 16), Label: "gone"},
-		Lease: lease, Retention: time.Hour, Dispatched: true, Recovers: true, Settle: lease, HoldRetention: time.Hour,
+		Lease: lease, Retention: time.Hour, Dispatched: true, Recovers: true, HoldRetention: time.Hour,
 	})
 	if err != nil || !reply.Acquired {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	return lease
 }
 
 // The hook runs in place of the activity, and may heartbeat as well.
@@ -277,15 +275,16 @@ func TestWaiting_TheRecoveryHookIsAskedWhenTheLastHeartbeatOfTheWaitIsOver(t *te
 		asked <- struct{}{}
 		return Receipt{Charge: "found"}, guard.Found, nil
 	})
-	lost := abandon(t, store)
+	const lease = 5 * time.Second
 	b := newBench(t, setup{
 		store: store, rules: []temporalx.Rule{rule}, before: beats,
-		options: []guard.GuardOption{guard.WithLease(lost), guard.WithWaitBound(time.Minute)},
+		options: []guard.GuardOption{guard.WithLease(lease), guard.WithSettleTime(0), guard.WithWaitBound(time.Minute)},
 	})
 	b.activity("Charge", func(context.Context, Order) (Receipt, error) { return Receipt{}, errors.New("ran") })
 	b.Worker.RegisterWorkflow(approve)
 	b.start()
-	run := b.run(approve, Order{ID: "o-1"}, time.Minute, 1500*time.Millisecond)
+	abandon(t, store, lease)
+	run := b.run(approve, Order{ID: "o-1"}, time.Minute, 6*time.Second)
 	eventually(t, "the attempt heartbeats as it waits", func() bool { return beats.all.Load() == 1 })
 	eventually(t, "the attempt has the key", func() bool {
 		keys := open(t, store)

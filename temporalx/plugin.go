@@ -48,6 +48,7 @@ var _ worker.Plugin = (*Plugin)(nil)
 type registrations struct {
 	types   map[string]reflect.Type // the function by activity type
 	dynamic bool                    // there is one for every type
+	twice   bool                    // the worker has an interceptor of ours already
 }
 
 // NewPlugin makes a plugin. Its options and errors are those of [New].
@@ -71,8 +72,11 @@ func (p *Plugin) Interceptor() *Interceptor { return p.interceptor }
 // ConfigureWorker installs the interceptor behind those that the worker has: they see every
 // attempt, also one that is replayed.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
+	if p == nil || p.interceptor == nil {
+		return nil // and the worker does not start
+	}
+	seen := &registrations{types: map[string]reflect.Type{}, twice: slices.ContainsFunc(o.WorkerOptions.Interceptors, isOurs)}
 	o.WorkerOptions.Interceptors = append(slices.Clone(o.WorkerOptions.Interceptors), interceptor.WorkerInterceptor(p.interceptor.forWorker(o.WorkerOptions)))
-	seen := &registrations{types: map[string]reflect.Type{}}
 	p.mu.Lock()
 	p.registered[o.WorkerInstanceKey] = seen
 	p.mu.Unlock()
@@ -102,6 +106,9 @@ func (p *Plugin) StartWorker(
 	ctx context.Context, o worker.PluginStartWorkerOptions,
 	next func(context.Context, worker.PluginStartWorkerOptions) error,
 ) error {
+	if p == nil || p.interceptor == nil {
+		return errors.New("onceguard: the plugin is empty: make it with NewPlugin")
+	}
 	if err := p.check(o.WorkerInstanceKey); err != nil {
 		return err
 	}
@@ -122,6 +129,10 @@ func (p *Plugin) check(instance string) error {
 	p.mu.Lock()
 	seen := p.registered[instance].clone()
 	p.mu.Unlock()
+	if seen.twice {
+		return errors.New("onceguard: the worker has two of the plugins or interceptors of temporalx: " +
+			"each activity would wait for itself; leave one out, of worker.Options or of the client's plugins")
+	}
 	unmatched, misfits := seen.check(p.rules, p.exclude)
 	if unmatched != nil && p.onUnmatched != nil {
 		p.onUnmatched(fmt.Errorf("onceguard: %w", unmatched))
@@ -144,7 +155,12 @@ func (r *registrations) clone() registrations {
 	if r == nil {
 		return registrations{}
 	}
-	return registrations{types: maps.Clone(r.types), dynamic: r.dynamic}
+	return registrations{types: maps.Clone(r.types), dynamic: r.dynamic, twice: r.twice}
+}
+
+func isOurs(other interceptor.WorkerInterceptor) bool {
+	_, ours := other.(*Interceptor)
+	return ours
 }
 
 // add notes a registration, under the name or names that the SDK gives it.

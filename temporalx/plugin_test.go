@@ -86,6 +86,31 @@ func TestPlugin_GuardsTheActivitiesOfTheWorker(t *testing.T) {
 	done.want(t, 1)
 }
 
+func TestPlugin_TwoOnOneWorkerStopIt(t *testing.T) {
+	t.Parallel()
+	one, another := newPlugin(t, setup{}, nil), newPlugin(t, setup{}, nil)
+	for name, plugins := range map[string][]worker.Plugin{"the same": {one, one}, "another": {one, another}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := pluginBench(t, plugins...)
+			b.activity("Charge", chargeNothing)
+			b.fails(t, "two of the plugins or interceptors", "leave one out")
+		})
+	}
+}
+
+func TestPlugin_AnEmptyOneStopsTheWorker(t *testing.T) {
+	t.Parallel()
+	for name, plugin := range map[string]*temporalx.Plugin{"zero": {}, "nil": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := pluginBench(t, plugin)
+			b.activity("Charge", chargeNothing)
+			b.fails(t, "make it with NewPlugin")
+		})
+	}
+}
+
 func TestPlugin_ARuleWithoutAnActivityStopsTheWorker(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
