@@ -90,7 +90,8 @@
 // name. The evidence (who may have had the effect, since when, in which trace) goes from owner to owner
 // until a result, the hook's word or an operator clears it; the owner in question settles the key itself if it
 // still lives. Operators find such keys by [Guard.List] and settle them by
-// [Operation.Resolve], on the condition of the fence that they saw.
+// [Operation.Resolve], on the condition of the fence that they saw. What this process itself holds,
+// and how long it will live, is in [Guard.Leases].
 //
 // All this is bounded by what the store keeps: held keys and dispatched reservations
 // live for the hold's retention (30 days), results for theirs (24 h). And a request that is

@@ -14,6 +14,30 @@ import (
 	"github.com/onceguard/onceguard/guard"
 )
 
+// What this process holds, for a page or a log of one's own.
+func ExampleGuard_Leases() {
+	g, err := guard.New(guard.NewMemoryStore())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	charge, err := guard.NewOperation[string](g, "payment.charge")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = charge.Do(context.Background(), "order-4711", func(context.Context) (string, error) {
+		for _, lease := range g.Leases() {
+			fmt.Println(lease.Operation, lease.KeyHash, lease.Lease, lease.Left > 0, lease.Lost)
+		}
+		return "receipt-1", nil
+	})
+	fmt.Println(len(g.Leases()), err)
+	// Output:
+	// payment.charge 5a9e79d16c84b1aa 30s true false
+	// 0 <nil>
+}
+
 // leaseLab is a guard whose leases are looked at.
 type leaseLab struct {
 	*testing.T
