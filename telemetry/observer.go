@@ -40,6 +40,8 @@ type call struct {
 	span        trace.Span // nil when there is nothing to record
 	spanContext trace.SpanContext
 
+	sampledContext atomic.Pointer[context.Context] // see sampled
+
 	found   trace.SpanContext // the other owner's, from a collision on
 	waited  bool              // and a wait span links to it
 	earlier *guard.Dispatch   // what another owner may have done, by the record that this call acquired
@@ -72,7 +74,7 @@ func (c *call) Event(ctx context.Context, e guard.Event) {
 
 // End implements [guard.CallObserver].
 func (c *call) End(end guard.CallEnd) {
-	c.op.series.callEnded(end)
+	c.op.series.callEnded(c, end)
 	c.endSpan(end)
 	c.logEnd(end)
 }
@@ -88,7 +90,7 @@ func (c *call) Phase(ctx context.Context, name guard.Phase) (context.Context, gu
 		p = new(phase)
 	}
 	p.call, p.index, p.began = c, i, c.elapsed()
-	c.op.series.phaseBegan(name)
+	c.op.series.phaseBegan(c, name)
 	return p.startSpan(ctx), p
 }
 

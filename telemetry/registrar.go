@@ -44,21 +44,14 @@ func (r *registrar) finish() error {
 	return errors.Join(r.faults...)
 }
 
-// The labels that follow are those after the operation, which every metric has.
-
-func (r *registrar) counter(name, help string, labels ...string) *prometheus.CounterVec {
-	opts := prometheus.CounterOpts{Name: name, Help: help}
-	return register(r, name, prometheus.NewCounterVec(opts, withOperation(labels)))
+func (r *registrar) counter(i instrument) *prometheus.CounterVec {
+	opts := prometheus.CounterOpts{Name: i.name, Help: i.help}
+	return register(r, i.name, prometheus.NewCounterVec(opts, i.allLabels()))
 }
 
-func (r *registrar) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	opts := prometheus.GaugeOpts{Name: name, Help: help}
-	return register(r, name, prometheus.NewGaugeVec(opts, withOperation(labels)))
-}
-
-func (r *registrar) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	opts := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
-	return register(r, name, prometheus.NewHistogramVec(opts, withOperation(labels)))
+func (r *registrar) level(i instrument) *prometheus.GaugeVec {
+	opts := prometheus.GaugeOpts{Name: i.name, Help: i.help}
+	return register(r, i.name, prometheus.NewGaugeVec(opts, i.allLabels()))
 }
 
 // Limits of a native histogram: fine enough for a quantile within a tenth, and
@@ -69,18 +62,35 @@ const (
 	nativeMinReset   = time.Hour
 )
 
-// durations is a histogram that is classic and native at once: old servers read
-// the buckets, new ones the native form.
-func (r *registrar) durations(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
-	opts := prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor:     nativeFactor,
-		NativeHistogramMaxBucketNumber:  nativeMaxBuckets,
-		NativeHistogramMinResetDuration: nativeMinReset,
+// histogram makes a duration classic and native at once: old servers read the
+// buckets, new ones the native form.
+func (r *registrar) histogram(i instrument) *prometheus.HistogramVec {
+	opts := prometheus.HistogramOpts{Name: i.name, Help: i.help, Buckets: i.buckets}
+	if i.kind == kindDuration {
+		opts.NativeHistogramBucketFactor = nativeFactor
+		opts.NativeHistogramMaxBucketNumber = nativeMaxBuckets
+		opts.NativeHistogramMinResetDuration = nativeMinReset
 	}
-	return register(r, name, prometheus.NewHistogramVec(opts, withOperation([]string{label})))
+	return register(r, i.name, prometheus.NewHistogramVec(opts, i.allLabels()))
 }
 
-func withOperation(labels []string) []string {
-	return append([]string{LabelOperation}, labels...)
+func (r *registrar) readings(i instrument) *readings {
+	desc := prometheus.NewDesc(i.name, i.help, i.allLabels(), nil)
+	return register(r, i.name, &readingsCollector{desc, newReadings()}).readings
+}
+
+// readingsCollector shows readings to a registry.
+type readingsCollector struct {
+	desc     *prometheus.Desc
+	readings *readings
+}
+
+// Describe implements [prometheus.Collector].
+func (c *readingsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c *readingsCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, one := range c.readings.read() {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, one.value, one.labels...)
+	}
 }

@@ -4,15 +4,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/onceguard/onceguard/guard"
 )
 
 // SeriesPerOperation is how many series one operation adds to a scrape, with
 // every bucket of its classic histograms counted. The number is there from the
 // moment the operation is made and does not grow, whatever keys and errors come.
+// With a MeterProvider it is the most that there can be: a histogram is there from
+// its first value on.
 const SeriesPerOperation = 278
 
 // series are the metrics of one operation, bound once: nothing is looked up by
@@ -25,15 +24,15 @@ type series struct {
 	holds         counters[string]
 	renewals      counters[string]
 
-	hits, collisions, lost, stale prometheus.Counter
-	linesDropped                  prometheus.Counter
-	takeovers                     map[bool]prometheus.Counter // by whether there is evidence
-	held, waiters                 prometheus.Gauge
+	hits, collisions, lost, stale counter
+	linesDropped                  counter
+	takeovers                     map[bool]counter // by whether there is evidence
+	held, waiters                 level
 	ages                          *leaseAge
-	phases                        [numPhases]prometheus.Observer
-	remaining, resultBytes        prometheus.Observer
+	phases                        [numPhases]histogram
+	remaining, resultBytes        histogram
 
-	actionOK, actionError, actionInterrupted prometheus.Observer
+	actionOK, actionError, actionInterrupted histogram
 
 	lease time.Duration
 }
@@ -45,63 +44,64 @@ type storageFault struct {
 
 // counters are the series of one counter by the value of its labels. A value
 // that is not known is not counted: labels stay bounded.
-type counters[K comparable] map[K]prometheus.Counter
+type counters[K comparable] map[K]counter
 
-func (c counters[K]) inc(value K) {
-	if counter, ok := c[value]; ok {
-		counter.Inc()
+func (cs counters[K]) inc(c *call, value K) {
+	if counter, ok := cs[value]; ok {
+		counter.inc(c)
 	}
 }
 
 // bind makes every series of an operation, at zero.
-func (m *metrics) bind(op guard.OperationInfo) *series {
+func bind(b backend, op guard.OperationInfo) *series {
 	name := strings.ToValidUTF8(op.Name, "\uFFFD") // an invalid label value would panic
-	m.describe(name, op)
+	b.readings(MetricOperationInfo).set(name, 1, string(op.OnStorageError), string(op.OnInFlight))
+	b.readings(MetricOperationLease).set(name, op.Lease.Seconds())
 	s := &series{
-		calls:             bindAll(m.calls, name, guard.Outcomes()),
-		storageErrors:     bindFaults(m.storageErrors, name),
-		unguarded:         bindAll(m.unguarded, name, unguardedReasons()),
-		unstored:          bindAll(m.unstored, name, unstoredReasons()),
-		holds:             bindAll(m.holds, name, heldReasons()),
-		renewals:          bindAll(m.renewals, name, renewalResults()),
-		hits:              m.hits.WithLabelValues(name),
-		collisions:        m.collisions.WithLabelValues(name),
-		lost:              m.lost.WithLabelValues(name),
-		stale:             m.stale.WithLabelValues(name),
-		held:              m.held.WithLabelValues(name),
-		waiters:           m.waiters.WithLabelValues(name),
-		ages:              m.ages.of(name),
-		actionOK:          m.actionDuration.WithLabelValues(name, actionOK),
-		actionError:       m.actionDuration.WithLabelValues(name, actionError),
-		actionInterrupted: m.actionDuration.WithLabelValues(name, actionInterrupted),
-		remaining:         m.remaining.WithLabelValues(name),
-		resultBytes:       m.resultBytes.WithLabelValues(name),
-		linesDropped:      m.linesDropped.WithLabelValues(name),
+		calls:             bindAll(b, MetricCalls, name, guard.Outcomes()),
+		storageErrors:     bindFaults(b, name),
+		unguarded:         bindAll(b, MetricUnguarded, name, unguardedReasons()),
+		unstored:          bindAll(b, MetricUnstoredResults, name, unstoredReasons()),
+		holds:             bindAll(b, MetricHolds, name, heldReasons()),
+		renewals:          bindAll(b, MetricLeaseRenewals, name, renewalResults()),
+		hits:              b.counter(MetricHits, name),
+		collisions:        b.counter(MetricCollisions, name),
+		lost:              b.counter(MetricLeasesLost, name),
+		stale:             b.counter(MetricStaleResults, name),
+		held:              b.level(MetricLeasesHeld, name),
+		waiters:           b.level(MetricWaiters, name),
+		ages:              b.readings(MetricOldestLeaseAge).leases(name),
+		actionOK:          b.histogram(MetricActionDuration, name, actionOK),
+		actionError:       b.histogram(MetricActionDuration, name, actionError),
+		actionInterrupted: b.histogram(MetricActionDuration, name, actionInterrupted),
+		remaining:         b.histogram(MetricLeaseRemaining, name),
+		resultBytes:       b.histogram(MetricResultBytes, name),
+		linesDropped:      b.counter(MetricLogLinesDropped, name),
 		lease:             op.Lease,
 	}
-	s.takeovers = map[bool]prometheus.Counter{
-		true:  m.takeovers.WithLabelValues(name, dispatchedYes),
-		false: m.takeovers.WithLabelValues(name, dispatchedNo),
+	s.takeovers = map[bool]counter{
+		true:  b.counter(MetricTakeovers, name, dispatchedYes),
+		false: b.counter(MetricTakeovers, name, dispatchedNo),
 	}
 	for i, phase := range timedPhases() {
-		s.phases[i] = m.phaseDuration.WithLabelValues(name, string(phase))
+		s.phases[i] = b.histogram(MetricPhaseDuration, name, string(phase))
 	}
 	return s
 }
 
-func bindAll[K ~string](vec *prometheus.CounterVec, operation string, values []K) counters[K] {
+func bindAll[K ~string](b backend, metric, operation string, values []K) counters[K] {
 	bound := make(counters[K], len(values))
 	for _, v := range values {
-		bound[v] = vec.WithLabelValues(operation, string(v))
+		bound[v] = b.counter(metric, operation, string(v))
 	}
 	return bound
 }
 
-func bindFaults(vec *prometheus.CounterVec, operation string) counters[storageFault] {
+func bindFaults(b backend, operation string) counters[storageFault] {
 	bound := counters[storageFault]{}
 	for _, phase := range storagePhases() {
 		for _, class := range guard.ErrorClasses() {
-			bound[storageFault{phase, class}] = vec.WithLabelValues(operation, string(phase), string(class))
+			bound[storageFault{phase, class}] = b.counter(MetricStorageErrors, operation, string(phase), string(class))
 		}
 	}
 	return bound
@@ -117,39 +117,39 @@ func (s *series) event(c *call, e guard.Event) {
 	case guard.EventAcquired:
 		s.acquired(c, e)
 	case guard.EventEnded:
-		s.held.Dec()
+		s.held.add(c, -1)
 		s.ages.remove(&c.lease)
 	case guard.EventHit:
-		s.hits.Inc()
+		s.hits.inc(c)
 	case guard.EventCollision:
-		s.collisions.Inc()
+		s.collisions.inc(c)
 	case guard.EventLost:
-		s.lost.Inc()
+		s.lost.inc(c)
 	case guard.EventStale:
-		s.stale.Inc()
+		s.stale.inc(c)
 	case guard.EventUnguarded:
-		s.unguarded.inc(e.Reason)
+		s.unguarded.inc(c, e.Reason)
 	case guard.EventUnstored:
-		s.unstored.inc(e.Reason)
+		s.unstored.inc(c, e.Reason)
 	case guard.EventHeld:
-		s.holds.inc(e.Reason)
+		s.holds.inc(c, e.Reason)
 	case guard.EventStorageError:
-		s.storageErrors.inc(storageFault{e.Phase, knownClass(e.Class)})
+		s.storageErrors.inc(c, storageFault{e.Phase, knownClass(e.Class)})
 	case guard.EventActionEnded:
-		s.actionEnded(e, c.spanContext)
+		s.actionEnded(c, e)
 	case guard.EventMismatch, guard.EventUnknown: // the outcome counts it
 	}
 }
 
 func (s *series) acquired(c *call, e guard.Event) {
-	s.held.Inc()
+	s.held.add(c, 1)
 	s.ages.add(&c.lease)
 	if e.Record != nil && e.Record.TookOver != nil {
-		s.takeovers[evidence(e.Record) != nil].Inc()
+		s.takeovers[evidence(e.Record) != nil].inc(c)
 	}
 }
 
-func (s *series) actionEnded(e guard.Event, sc trace.SpanContext) {
+func (s *series) actionEnded(c *call, e guard.Event) {
 	observer := s.actionOK
 	switch {
 	case e.Reason == guard.ReasonInterrupted:
@@ -157,12 +157,12 @@ func (s *series) actionEnded(e guard.Event, sc trace.SpanContext) {
 	case e.Err != nil:
 		observer = s.actionError
 	}
-	observe(observer, e.Duration.Seconds(), sc)
+	observer.observe(c, e.Duration.Seconds())
 }
 
-func (s *series) phaseBegan(phase guard.Phase) {
+func (s *series) phaseBegan(c *call, phase guard.Phase) {
 	if s != nil && phase == guard.PhaseWait {
-		s.waiters.Inc()
+		s.waiters.add(c, 1)
 	}
 }
 
@@ -171,16 +171,16 @@ func (s *series) phaseEnded(p *phase, end guard.PhaseEnd) {
 		return
 	}
 	c := p.call
-	observe(s.phases[p.index], (c.elapsed() - p.began).Seconds(), c.spanContext)
+	s.phases[p.index].observe(c, (c.elapsed() - p.began).Seconds())
 	switch p.phase() {
 	case guard.PhaseReserve:
 		c.leaseFrom.Store(int64(p.began))
 	case guard.PhaseWait:
-		s.waiters.Dec()
+		s.waiters.add(c, -1)
 	case guard.PhaseRenew:
 		s.renewed(p, end)
 	case guard.PhaseReplace:
-		s.replaced(end, c.spanContext)
+		s.replaced(c, end)
 	case guard.PhaseRelease, guard.PhaseRecover, guard.PhaseLoad, guard.PhaseNotify: // timed only, or part of a wait
 	case guard.PhaseErase, guard.PhaseResolve, guard.PhaseList: // no part of a call
 	}
@@ -190,44 +190,33 @@ func (s *series) phaseEnded(p *phase, end guard.PhaseEnd) {
 // runs from the sending of the reserve or renewal before it.
 func (s *series) renewed(p *phase, end guard.PhaseEnd) {
 	if end.Err != nil {
-		s.renewals.inc(renewalError)
+		s.renewals.inc(p.call, renewalError)
 		return
 	}
-	s.renewals.inc(end.Result)
+	s.renewals.inc(p.call, end.Result)
 	if end.Result == string(guard.RenewLost) || s.lease <= 0 {
 		return
 	}
 	used := p.call.elapsed() - time.Duration(p.call.leaseFrom.Swap(int64(p.began)))
-	observe(s.remaining, max(0, 1-used.Seconds()/s.lease.Seconds()), p.call.spanContext)
+	s.remaining.observe(p.call, max(0, 1-used.Seconds()/s.lease.Seconds()))
 }
 
 // replaced counts the bytes of what was stored. A hold stores nothing: its record is a
 // reservation still, without a result.
-func (s *series) replaced(end guard.PhaseEnd, sc trace.SpanContext) {
+func (s *series) replaced(c *call, end guard.PhaseEnd) {
 	if end.Err == nil && end.Result != string(guard.ReplaceStale) && end.Record != nil && end.Record.Result != nil {
-		observe(s.resultBytes, float64(len(end.Record.Result)), sc)
+		s.resultBytes.observe(c, float64(len(end.Record.Result)))
 	}
 }
 
 func (s *series) lineDropped() {
 	if s != nil {
-		s.linesDropped.Inc()
+		s.linesDropped.inc(nil)
 	}
 }
 
-func (s *series) callEnded(end guard.CallEnd) {
+func (s *series) callEnded(c *call, end guard.CallEnd) {
 	if s != nil {
-		s.calls.inc(end.Outcome)
+		s.calls.inc(c, end.Outcome)
 	}
-}
-
-// observe adds the trace as an exemplar when it is sampled: another one leads
-// nowhere.
-func observe(o prometheus.Observer, value float64, sc trace.SpanContext) {
-	exemplars, ok := o.(prometheus.ExemplarObserver)
-	if !ok || !sc.IsSampled() || !sc.HasTraceID() {
-		o.Observe(value)
-		return
-	}
-	exemplars.ObserveWithExemplar(value, prometheus.Labels{metricExemplarTraceKey: sc.TraceID().String()})
 }

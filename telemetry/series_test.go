@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/onceguard/onceguard/guard"
@@ -260,8 +261,9 @@ func TestNew_ANilPointerInAnOptionIsAnErrorAndNotALaterPanic(t *testing.T) {
 	t.Parallel()
 	var registry *prometheus.Registry
 	var provider *sdktrace.TracerProvider
-	_, err := telemetry.New(telemetry.Options{Registerer: registry, TracerProvider: provider})
-	for _, field := range []string{"Registerer", "TracerProvider"} {
+	var meters *sdkmetric.MeterProvider
+	_, err := telemetry.New(telemetry.Options{Registerer: registry, TracerProvider: provider, MeterProvider: meters})
+	for _, field := range []string{"Registerer", "TracerProvider", "nil *metric.MeterProvider"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("New = %v, want an error about the %s", err, field)
 		}

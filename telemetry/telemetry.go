@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/onceguard/onceguard/guard"
@@ -19,6 +20,10 @@ type Options struct {
 	// Registerer gets the metrics. Several Telemetries may share one: they share
 	// the collectors too. Default: no metrics.
 	Registerer prometheus.Registerer
+	// MeterProvider gets the same metrics under the names of OpenTelemetry, in place of a
+	// Registerer: New fails when both are given. Make one Telemetry for each provider: of two, only one
+	// shows the readings (settings and oldest lease) of an operation that both have. Default: no metrics.
+	MeterProvider metric.MeterProvider
 	// TracerProvider makes the tracer of the spans. Default: no spans; the trace
 	// that is in a call's context is still put into records, logs and exemplars.
 	TracerProvider trace.TracerProvider
@@ -37,7 +42,7 @@ type Options struct {
 // Telemetry is a [guard.Observer] that makes spans, metrics and log lines of what
 // a guard does. It is safe for use by many goroutines and by several guards.
 type Telemetry struct {
-	metrics *metrics     // nil without metrics
+	metrics backend      // nil without metrics
 	tracer  trace.Tracer // nil without spans
 	logger  *slog.Logger // nil without logs
 	behind  behind
@@ -50,7 +55,7 @@ var _ guard.Observer = (*Telemetry)(nil)
 
 // New returns a Telemetry for [guard.WithObserver]. It registers the metrics, and
 // uses those that are there when the registry has them from an earlier call. It
-// fails when a metric of one of our names but of another making is registered;
+// fails when an option is not valid, and when a metric of one of our names but of another making is registered;
 // the error names it, and nothing stays registered then.
 func New(opts Options) (*Telemetry, error) {
 	if err := opts.validate(); err != nil {
@@ -63,23 +68,41 @@ func New(opts Options) (*Telemetry, error) {
 	if opts.TracerProvider != nil {
 		t.tracer = opts.TracerProvider.Tracer(ScopeName)
 	}
-	if opts.Registerer == nil {
-		return t, nil
-	}
 	var err error
-	if t.metrics, err = newMetrics(opts.Registerer); err != nil {
+	if t.metrics, err = opts.newBackend(); err != nil {
 		return nil, fmt.Errorf("onceguard: new telemetry: %w", err)
 	}
 	return t, nil
+}
+
+// newBackend returns nil when no metrics are wanted.
+func (o Options) newBackend() (backend, error) {
+	switch {
+	case o.Registerer != nil:
+		return newRegistered(o.Registerer)
+	case o.MeterProvider != nil:
+		return newMetered(o.MeterProvider)
+	default:
+		return nil, nil // no metrics
+	}
 }
 
 // validate finds a nil pointer in an interface before the first call does.
 func (o Options) validate() error {
 	return errors.Join(
 		notTypedNil("Registerer", o.Registerer),
+		notTypedNil("MeterProvider", o.MeterProvider),
 		notTypedNil("TracerProvider", o.TracerProvider),
+		o.oneHomeOfMetrics(),
 		notNegative("RenewSpansOver", o.RenewSpansOver),
 	)
+}
+
+func (o Options) oneHomeOfMetrics() error {
+	if o.Registerer != nil && o.MeterProvider != nil {
+		return errors.New("both Registerer and MeterProvider are set: give one of them, which gets all metrics")
+	}
+	return nil
 }
 
 func notNegative(field string, d time.Duration) error {
@@ -114,7 +137,7 @@ func (t *Telemetry) Operation(info guard.OperationInfo) guard.OperationObserver 
 	}
 	op.callOptions, op.phaseOptions = spanOptions(info)
 	if t.metrics != nil {
-		op.series = t.metrics.bind(info)
+		op.series = bind(t.metrics, info)
 	}
 	return op
 }

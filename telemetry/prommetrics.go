@@ -1,0 +1,76 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// registered are the instruments on a Prometheus registry, by name.
+type registered struct {
+	counters   map[string]*prometheus.CounterVec
+	levels     map[string]*prometheus.GaugeVec
+	histograms map[string]*prometheus.HistogramVec
+	gauges     map[string]*readings
+}
+
+var _ backend = (*registered)(nil)
+
+func newRegistered(reg prometheus.Registerer) (*registered, error) {
+	r := &registrar{reg: reg}
+	all := &registered{
+		counters:   map[string]*prometheus.CounterVec{},
+		levels:     map[string]*prometheus.GaugeVec{},
+		histograms: map[string]*prometheus.HistogramVec{},
+		gauges:     map[string]*readings{},
+	}
+	for _, i := range instruments() {
+		switch i.kind {
+		case kindCounter:
+			all.counters[i.name] = r.counter(i)
+		case kindLevel:
+			all.levels[i.name] = r.level(i)
+		case kindReading:
+			all.gauges[i.name] = r.readings(i)
+		case kindHistogram, kindDuration:
+			all.histograms[i.name] = r.histogram(i)
+		}
+	}
+	return all, r.finish()
+}
+
+func (r *registered) counter(name, operation string, values ...string) counter {
+	return promCounter{r.counters[name].WithLabelValues(withOperation(operation, values)...)}
+}
+
+func (r *registered) level(name, operation string) level {
+	return promLevel{r.levels[name].WithLabelValues(operation)}
+}
+
+func (r *registered) histogram(name, operation string, values ...string) histogram {
+	observer := r.histograms[name].WithLabelValues(withOperation(operation, values)...)
+	exemplars, _ := observer.(prometheus.ExemplarObserver)
+	return promHistogram{observer, exemplars}
+}
+
+func (r *registered) readings(name string) *readings { return r.gauges[name] }
+
+type promCounter struct{ prometheus.Counter }
+
+func (p promCounter) inc(*call) { p.Inc() }
+
+type promLevel struct{ prometheus.Gauge }
+
+func (p promLevel) add(_ *call, delta float64) { p.Add(delta) }
+
+type promHistogram struct {
+	prometheus.Observer
+	exemplars prometheus.ExemplarObserver // nil if it takes none
+}
+
+// observe adds the trace as an exemplar when it is sampled: another one leads nowhere.
+func (p promHistogram) observe(c *call, value float64) {
+	if p.exemplars == nil || !c.spanContext.IsSampled() || !c.spanContext.HasTraceID() {
+		p.Observe(value)
+		return
+	}
+	p.exemplars.ObserveWithExemplar(value, prometheus.Labels{metricExemplarTraceKey: c.spanContext.TraceID().String()})
+}
