@@ -15,7 +15,8 @@ import (
 	"github.com/onceguard/onceguard/telemetry"
 )
 
-// service is a process that runs guarded actions, and whose renewals can be made to fail.
+// service is a process that runs guarded actions, and whose renewals can be made to fail. Its leases are
+// late for five seconds before they are lost, so that a page that looks once a second sees both.
 type service struct {
 	*testing.T
 	guard.Store
@@ -33,7 +34,7 @@ func newService(t *testing.T, label, operation string) *service {
 	if s.g, err = guard.New(s, guard.WithOwnerLabel(label)); err != nil {
 		t.Fatal(err)
 	}
-	if s.charge, err = guard.NewOperation[string](s.g, operation, guard.WithLease(6*time.Second)); err != nil {
+	if s.charge, err = guard.NewOperation[string](s.g, operation, guard.WithLease(10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -130,9 +131,6 @@ func TestPage_UnderLoadLeasesAppearAgeAndVanishAndTheMostEndangeredIsFirst(t *te
 	endBad := s.begin("bad")
 	for _, key := range []string{"well", "short", "bad"} {
 		b.until(key+" appears", s.row(key)+` !== undefined`)
-	}
-	if first := eval[int](b, s.row("well")+`.dataset.id.length`); first == 0 {
-		t.Error("a row has no identity")
 	}
 
 	age := `parseFloat(` + s.row("well") + `.querySelector("[data-field=age]").textContent)`
