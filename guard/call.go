@@ -79,7 +79,7 @@ func (c *call) steps(ctx context.Context, opts []CallOption) (Outcome, error) {
 		c.off = true
 		return c.run(ctx, OutcomeUnguarded)
 	}
-	if err := c.prepare(ctx, opts); err != nil {
+	if err := c.prepare(opts); err != nil {
 		return OutcomeInvalid, err
 	}
 	if ended(ctx) != nil {
@@ -108,7 +108,7 @@ func (c *call) draining() (Outcome, error) {
 }
 
 // prepare checks the call before anything is asked of the store.
-func (c *call) prepare(ctx context.Context, opts []CallOption) error {
+func (c *call) prepare(opts []CallOption) error {
 	var config callConfig
 	for _, o := range opts {
 		if o != nil {

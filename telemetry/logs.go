@@ -82,7 +82,7 @@ func (c *call) logEvent(ctx context.Context, e guard.Event) {
 		return
 	}
 	line, ok := lineOf(e)
-	if !ok || !c.op.logger.Enabled(ctx, line.level) || !c.op.admits(line) {
+	if !ok || !c.op.logger.Enabled(ctx, line.level) || !c.op.admits(line) { //nolint:contextcheck // a count belongs to many calls
 		return
 	}
 	attrs := eventAttrs(e)
