@@ -1,10 +1,11 @@
 package telemetry_test
 
 import (
-	"context"
+	"strconv"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -12,70 +13,114 @@ import (
 	"github.com/onceguard/onceguard/telemetry"
 )
 
-// observedCall is what a guard tells of a call that runs its action.
-func observedCall(ctx context.Context, op guard.OperationObserver, info guard.CallInfo, own *guard.Record) {
-	ctx, call := op.Call(ctx, info)
-	_ = call.TraceParent()
-	observedSteps(ctx, call, own)
-	call.End(guard.CallEnd{Outcome: guard.OutcomeExecuted, Fence: own.Fence, Attempt: own.Attempt})
+// observed is a set of signals whose cost is measured.
+type observed struct {
+	name    string
+	options *telemetry.Options // nil for no observer at all
+	allowed float64            // allocations more than without an observer
 }
 
-// observedSteps are the phases and events of it.
-func observedSteps(ctx context.Context, call guard.CallObserver, own *guard.Record) {
-	_, reserve := call.Phase(ctx, guard.PhaseReserve)
-	reserve.End(guard.PhaseEnd{Result: "acquired", Record: own})
-	call.Event(ctx, guard.Event{Kind: guard.EventAcquired, Record: own})
-	_, renew := call.Phase(ctx, guard.PhaseRenew)
-	renew.End(guard.PhaseEnd{Result: string(guard.RenewOK), Record: own})
-	call.Event(ctx, guard.Event{Kind: guard.EventActionEnded, Duration: 1})
-	_, replace := call.Phase(ctx, guard.PhaseReplace)
-	replace.End(guard.PhaseEnd{Result: string(guard.ReplaceStored), Record: own})
-	call.Event(ctx, guard.Event{Kind: guard.EventEnded, Record: own})
+func observers() []observed {
+	registry := func() prometheus.Registerer { return prometheus.NewRegistry() }
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	var unsampled, sampled trace.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
+		sdktrace.NewTracerProvider()
+	// Calls are made in blocks, of whose allocation each has a share.
+	const block, unlimited = 0.2, 1000
+	return []observed{
+		{"none", nil, 0},
+		{"metrics", &telemetry.Options{Registerer: registry()}, block},
+		{"otel-metrics", &telemetry.Options{MeterProvider: meters}, block},
+		{"unsampled-traces", &telemetry.Options{TracerProvider: unsampled}, 4 + block},
+		{"metrics-unsampled-traces", &telemetry.Options{Registerer: registry(), TracerProvider: unsampled}, 4 + block},
+		{"sampled-traces", &telemetry.Options{TracerProvider: sampled}, unlimited},
+		{"metrics-sampled-traces", &telemetry.Options{Registerer: registry(), TracerProvider: sampled}, unlimited},
+	}
 }
 
-func benchOperation(tb testing.TB, provider trace.TracerProvider) guard.OperationObserver {
+// operation is one on a memory store of its own.
+func (o observed) operation(tb testing.TB) *guard.Operation[string] {
 	tb.Helper()
-	tel, err := telemetry.New(telemetry.Options{Registerer: prometheus.NewRegistry(), TracerProvider: provider})
+	var options []guard.GuardOption
+	if o.options != nil {
+		tel, err := telemetry.New(*o.options)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		options = append(options, guard.WithObserver(tel))
+	}
+	g, err := guard.New(guard.NewMemoryStore(), options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return tel.Operation(guard.OperationInfo{Name: opName, Store: "memory", Lease: guard.DefaultLease})
+	op, err := guard.NewOperation[string](g, opName)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return op
 }
 
-func benchRecord() (guard.CallInfo, *guard.Record) {
-	info := guard.CallInfo{Key: guard.Key{Operation: opName, Name: "order-1"}, OwnerLabel: "host/1"}
-	return info, &guard.Record{Fence: 1, Attempt: 1}
+// callKinds are executed, of a new key each, and replayed, all of one key whose result is there.
+func callKinds() []string { return []string{"executed", "replayed"} }
+
+// call makes one call of a kind after the other.
+func (o observed) call(tb testing.TB, kind string) func() {
+	tb.Helper()
+	op, ctx, n := o.operation(tb), tb.Context(), 1_000_000_000
+	act := returns("done")
+	call := func() {
+		if kind == "executed" {
+			n++
+		}
+		if _, err := op.Do(ctx, strconv.Itoa(n), act); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	call()
+	return call
 }
 
-func TestObserver_MetricsOfPhasesAndEventsAllocateNothing(t *testing.T) {
+// BenchmarkCall is a whole call on the memory store. scripts/bench.sh compares the observers.
+func BenchmarkCall(b *testing.B) {
+	for _, kind := range callKinds() {
+		for _, o := range observers() {
+			b.Run(kind+"/"+o.name, func(b *testing.B) {
+				call := o.call(b, kind)
+				b.ReportAllocs()
+				for b.Loop() {
+					call()
+				}
+			})
+		}
+	}
+}
+
+// allocations of a call, in the mean of many.
+func allocations(call func()) float64 {
+	const many = 1000
+	return testing.AllocsPerRun(5, func() {
+		for range many {
+			call()
+		}
+	}) / many
+}
+
+func TestAlloc_WhatObservingACallAdds(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	op := benchOperation(t, nil)
-	info, own := benchRecord()
-	ctx, call := op.Call(t.Context(), info)
-	defer call.End(guard.CallEnd{Outcome: guard.OutcomeExecuted})
-	if got := testing.AllocsPerRun(100, func() { observedSteps(ctx, call, own) }); got != 0 {
-		t.Errorf("%v allocations for the phases and events of a call, want none", got)
-	}
-}
-
-func BenchmarkObserver(b *testing.B) {
-	info, own := benchRecord()
-	for _, bc := range []struct {
-		name     string
-		provider trace.TracerProvider
-	}{
-		{"metrics only", nil},
-		{"metrics and unsampled spans", sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))},
-		{"metrics and sampled spans", sdktrace.NewTracerProvider()},
-	} {
-		b.Run(bc.name, func(b *testing.B) {
-			op := benchOperation(b, bc.provider)
-			b.ReportAllocs()
-			for b.Loop() {
-				observedCall(b.Context(), op, info, own)
+	for _, kind := range callKinds() {
+		var none float64
+		for _, o := range observers() {
+			got := allocations(o.call(t, kind))
+			if o.options == nil {
+				none = got
 			}
-		})
+			t.Logf("%s, %s: %.2f allocations, %.2f more than without an observer", kind, o.name, got, got-none)
+			if got-none > o.allowed {
+				t.Errorf("%s, %s: %.2f allocations more than without an observer, at most %v are allowed",
+					kind, o.name, got-none, o.allowed)
+			}
+		}
 	}
 }

@@ -72,6 +72,38 @@ func TestExemplars_AnUnsampledTraceIsNotNamed(t *testing.T) {
 	}
 }
 
+func TestExemplars_ABucketGetsOneInASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		op := l.op(t, guard.NewMemoryStore())
+		named := func(key string, slow time.Duration) (last string) {
+			_, err := op.Do(t.Context(), key, func(context.Context) (string, error) {
+				time.Sleep(slow)
+				return "done", nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spans := l.named(spanCall)
+			return "trace_id=" + spans[len(spans)-1].SpanContext.TraceID().String()
+		}
+		check := func(when string, want ...string) {
+			t.Helper()
+			if got := exemplars(l.histogram(t, telemetry.MetricActionDuration, "ok")); !slices.Equal(got, want) {
+				t.Errorf("%s: exemplars %v, want %v", when, got, want)
+			}
+		}
+		first := named("order-1", 0)
+		named("order-2", 0)
+		check("in the same second", first)
+		slow := named("order-3", 90*time.Millisecond)
+		check("another bucket", first, slow)
+		time.Sleep(time.Second)
+		check("a second later", named("order-4", 0), slow)
+	})
+}
+
 func TestHistograms_DurationsAreClassicAndNative(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -23,11 +23,13 @@ type operation struct {
 	spanName     string
 	callOptions  []trace.SpanStartOption
 	phaseOptions []trace.SpanStartOption
+	calls        callBlocks
 }
 
 // Call implements [guard.OperationObserver].
 func (o *operation) Call(ctx context.Context, info guard.CallInfo) (context.Context, guard.CallObserver) {
-	c := &call{op: o, info: info, began: time.Now()}
+	c := o.calls.next()
+	c.op, c.info, c.began = o, info, time.Now()
 	return c.startSpan(ctx), c
 }
 
@@ -50,9 +52,9 @@ type call struct {
 	leaseFrom atomic.Int64 // when the lease began, as elapsed time of the call
 	lease     heldLease    // guarded by its leaseAge
 
-	// phases are where phases are observed without an allocation. A phase that
-	// runs twice at once gets one of its own.
-	phases [numPhases]phase
+	// phases are where phases are observed without an allocation: the caller's and the
+	// renewer's. More than that at once get one of their own.
+	phases [2]phase
 }
 
 // elapsed is the time since the call began, on the monotonic clock.
@@ -85,27 +87,34 @@ func (c *call) Phase(ctx context.Context, name guard.Phase) (context.Context, gu
 	if i < 0 {
 		return ctx, unknownPhase{}
 	}
-	p := &c.phases[i]
-	if !p.busy.CompareAndSwap(false, true) {
-		p = new(phase)
-	}
-	p.call, p.index, p.began = c, i, c.elapsed()
+	p := c.freePhase()
+	p.call, p.name, p.index, p.began = c, name, i, c.elapsed()
 	c.op.series.phaseBegan(c, name)
 	return p.startSpan(ctx), p
+}
+
+func (c *call) freePhase() *phase {
+	for i := range c.phases {
+		if c.phases[i].busy.CompareAndSwap(false, true) {
+			return &c.phases[i]
+		}
+	}
+	return new(phase)
 }
 
 // phase observes one phase.
 type phase struct {
 	busy  atomic.Bool
 	call  *call
-	index int
+	name  guard.Phase
+	index int // of name, in timedPhases
 	began time.Duration
 	span  trace.Span // nil when there is nothing to record
 
 	thinned time.Time // when a renewal began whose span is made at its end, if at all
 }
 
-func (p *phase) phase() guard.Phase { return timedPhases()[p.index] }
+func (p *phase) phase() guard.Phase { return p.name }
 
 // End implements [guard.PhaseObserver].
 func (p *phase) End(end guard.PhaseEnd) {

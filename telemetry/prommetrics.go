@@ -1,8 +1,6 @@
 package telemetry
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // registered are the instruments on a Prometheus registry, by name.
 type registered struct {
@@ -10,6 +8,7 @@ type registered struct {
 	levels     map[string]*prometheus.GaugeVec
 	histograms map[string]*prometheus.HistogramVec
 	gauges     map[string]*readings
+	buckets    map[string][]float64
 }
 
 var _ backend = (*registered)(nil)
@@ -21,6 +20,7 @@ func newRegistered(reg prometheus.Registerer) (*registered, error) {
 		levels:     map[string]*prometheus.GaugeVec{},
 		histograms: map[string]*prometheus.HistogramVec{},
 		gauges:     map[string]*readings{},
+		buckets:    map[string][]float64{},
 	}
 	for _, i := range instruments() {
 		switch i.kind {
@@ -31,7 +31,7 @@ func newRegistered(reg prometheus.Registerer) (*registered, error) {
 		case kindReading:
 			all.gauges[i.name] = r.readings(i)
 		case kindHistogram, kindDuration:
-			all.histograms[i.name] = r.histogram(i)
+			all.histograms[i.name], all.buckets[i.name] = r.histogram(i), i.buckets
 		}
 	}
 	return all, r.finish()
@@ -46,9 +46,7 @@ func (r *registered) level(name, operation string) level {
 }
 
 func (r *registered) histogram(name, operation string, values ...string) histogram {
-	observer := r.histograms[name].WithLabelValues(withOperation(operation, values)...)
-	exemplars, _ := observer.(prometheus.ExemplarObserver)
-	return promHistogram{observer, exemplars}
+	return newPromHistogram(r.histograms[name].WithLabelValues(withOperation(operation, values)...), r.buckets[name])
 }
 
 func (r *registered) readings(name string) *readings { return r.gauges[name] }
@@ -60,17 +58,3 @@ func (p promCounter) inc(*call) { p.Inc() }
 type promLevel struct{ prometheus.Gauge }
 
 func (p promLevel) add(_ *call, delta float64) { p.Add(delta) }
-
-type promHistogram struct {
-	prometheus.Observer
-	exemplars prometheus.ExemplarObserver // nil if it takes none
-}
-
-// observe adds the trace as an exemplar when it is sampled: another one leads nowhere.
-func (p promHistogram) observe(c *call, value float64) {
-	if p.exemplars == nil || !c.spanContext.IsSampled() || !c.spanContext.HasTraceID() {
-		p.Observe(value)
-		return
-	}
-	p.exemplars.ObserveWithExemplar(value, prometheus.Labels{metricExemplarTraceKey: c.spanContext.TraceID().String()})
-}

@@ -17,8 +17,11 @@ func formatTraceParent(sc trace.SpanContext) string {
 	if !sc.IsValid() {
 		return ""
 	}
-	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" +
-		(sc.TraceFlags() & trace.FlagsSampled).String()
+	traceID, spanID := sc.TraceID(), sc.SpanID()
+	text := make([]byte, 0, traceParentLength) // stays on the stack
+	text = append(hex.AppendEncode(append(text, "00-"...), traceID[:]), '-')
+	text = append(hex.AppendEncode(text, spanID[:]), "-0"...)
+	return string(append(text, '0'+byte(sc.TraceFlags()&trace.FlagsSampled)))
 }
 
 // parseTraceParent reads a W3C trace context from a record. Anybody may have
