@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests on real servers need and this machine lacks:
-# redis-server, PostgreSQL, Chromium, and a C compiler for the race detector. Where
-# it may not, it says what to type and fails.
+# redis-server, PostgreSQL, Chromium, promtool, and a C compiler for the race
+# detector. Where it may not, it says what to type and fails.
 . "$(dirname "$0")/lib.sh"
 
 # compiles says whether there is a C compiler, with its headers.
@@ -43,6 +43,9 @@ fi
 if ! has_chromium; then
   debian="$debian chromium" macos="${macos:+$macos && }brew install --cask chromium"
 fi
+if [ -z "${ONCEGUARD_PROMTOOL:-}" ] && ! have promtool; then
+  debian="$debian prometheus" macos="${macos:+$macos && }brew install prometheus"
+fi
 if ! compiles; then
   debian="$debian gcc libc6-dev" macos="${macos:+$macos && }xcode-select --install"
 fi
@@ -59,7 +62,7 @@ by_hand() {
 Ubuntu has no Chromium of its own for apt-get: Google Chrome does as well, and so does what is elsewhere:
 
   ONCEGUARD_REDIS_SERVER=/path/to/redis-server ONCEGUARD_POSTGRES_BIN=/path/to/postgresql/bin \\
-    ONCEGUARD_CHROMIUM=/path/to/chromium make test"
+    ONCEGUARD_CHROMIUM=/path/to/chromium ONCEGUARD_PROMTOOL=/path/to/promtool make test"
 }
 if ! have apt-get || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then by_hand; fi
 
@@ -70,7 +73,7 @@ as_root apt-get update -q </dev/null >&2 || by_hand
 as_root apt-get install -q -y --no-install-recommends $debian </dev/null >&2 || by_hand
 
 # The packages start servers of the system. The tests run their own.
-for service in redis-server postgresql; do
+for service in redis-server postgresql prometheus; do
   case "$debian " in *" $service "*)
     if have systemctl && [ -d /run/systemd/system ]; then
       as_root systemctl disable --now "$service" >&2 || true
