@@ -1,6 +1,7 @@
 package realtest
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"regexp"
@@ -21,16 +22,22 @@ func ProgramMain(m *testing.M, main func()) {
 }
 
 // RunProgram runs the program in a process of its own, wants its exit code, and returns
-// its output.
+// its output. On Linux the program ends with this process.
 func RunProgram(tb testing.TB, wantCode int, args ...string) string {
 	tb.Helper()
+	var output bytes.Buffer
 	cmd := exec.CommandContext(tb.Context(), os.Args[0], args...) //nolint:gosec // it is this test binary
 	cmd.Env = append(os.Environ(), asProgram+"=1")
-	output, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != wantCode {
-		tb.Errorf("exit code %d, want %d, in:\n%s", code, wantCode, output)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	gone, err := startOwned(cmd, func() {})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return string(output)
+	<-gone
+	if code := cmd.ProcessState.ExitCode(); code != wantCode {
+		tb.Errorf("exit code %d, want %d, in:\n%s", code, wantCode, output.String())
+	}
+	return output.String()
 }
 
 // MustMatch wants every pattern in the output.
