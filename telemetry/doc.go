@@ -1,5 +1,5 @@
-// Package telemetry shows what a guard does, as OpenTelemetry spans, Prometheus
-// metrics and slog lines.
+// Package telemetry shows what a guard does, as OpenTelemetry spans, Prometheus or
+// OpenTelemetry metrics and slog lines.
 //
 //	tel, err := telemetry.New(telemetry.Options{Registerer: reg, TracerProvider: tp, Logger: logger})
 //	g, err := guard.New(store, guard.WithObserver(tel))
@@ -81,30 +81,32 @@
 // so that the first error is a step that increase() sees. An operation has
 // [SeriesPerOperation] series, each bucket counted, whatever keys and errors come.
 //
-//	onceguard_calls_total               counter    operation, outcome
-//	onceguard_operation_info            gauge, 1   operation, on_storage_error, on_in_flight
-//	onceguard_operation_lease_seconds   gauge      operation
-//	onceguard_hits_total                counter    operation
-//	onceguard_collisions_total          counter    operation
-//	onceguard_storage_errors_total      counter    operation, phase, class
-//	onceguard_unguarded_total           counter    operation, reason
-//	onceguard_phase_duration_seconds    histogram  operation, phase; classic and native
-//	onceguard_action_duration_seconds   histogram  operation, result; classic and native
-//	onceguard_leases_held               gauge      operation
-//	onceguard_oldest_lease_age_seconds  gauge      operation
-//	onceguard_waiters                   gauge      operation
-//	onceguard_lease_renewals_total      counter    operation, result
-//	onceguard_lease_remaining_ratio     histogram  operation
-//	onceguard_leases_lost_total         counter    operation
-//	onceguard_takeovers_total           counter    operation, dispatched
-//	onceguard_stale_results_total       counter    operation
-//	onceguard_holds_total               counter    operation, reason
-//	onceguard_unstored_results_total    counter    operation, reason
-//	onceguard_result_bytes              histogram  operation
-//	onceguard_log_lines_dropped_total   counter    operation
+//	Prometheus                          OpenTelemetry                    unit       type       labels
+//	onceguard_calls_total               onceguard.calls                  {call}     counter    operation, outcome
+//	onceguard_operation_info            onceguard.operation.info         -          gauge      operation, on_storage_error, on_in_flight
+//	onceguard_operation_lease_seconds   onceguard.operation.lease        s          gauge      operation
+//	onceguard_hits_total                onceguard.hits                   {call}     counter    operation
+//	onceguard_collisions_total          onceguard.collisions             {call}     counter    operation
+//	onceguard_storage_errors_total      onceguard.storage.errors         {error}    counter    operation, phase, class
+//	onceguard_unguarded_total           onceguard.unguarded              {call}     counter    operation, reason
+//	onceguard_phase_duration_seconds    onceguard.phase.duration         s          histogram  operation, phase
+//	onceguard_action_duration_seconds   onceguard.action.duration        s          histogram  operation, result
+//	onceguard_leases_held               onceguard.leases.held            {lease}    gauge      operation
+//	onceguard_oldest_lease_age_seconds  onceguard.oldest_lease.age       s          gauge      operation
+//	onceguard_waiters                   onceguard.waiters                {call}     gauge      operation
+//	onceguard_lease_renewals_total      onceguard.lease.renewals         {renewal}  counter    operation, result
+//	onceguard_lease_remaining_ratio     onceguard.lease.remaining.ratio  1          histogram  operation
+//	onceguard_leases_lost_total         onceguard.leases.lost            {lease}    counter    operation
+//	onceguard_takeovers_total           onceguard.takeovers              {takeover} counter    operation, dispatched
+//	onceguard_stale_results_total       onceguard.stale.results          {result}   counter    operation
+//	onceguard_holds_total               onceguard.holds                  {key}      counter    operation, reason
+//	onceguard_unstored_results_total    onceguard.unstored.results       {result}   counter    operation, reason
+//	onceguard_result_bytes              onceguard.result                 By         histogram  operation
+//	onceguard_log_lines_dropped_total   onceguard.log.lines.dropped      {line}     counter    operation
 //
 // The label result of an action is ok, error, or interrupted if it gave up because its caller
-// had left. The histograms carry the trace id of sampled calls as exemplars. A phase that
+// had left. The histograms carry the trace id of sampled calls as exemplars, each bucket a fresh
+// one in a second at most; the durations are classic and native. A phase that
 // failed is measured like one that did not. Two operations of one name share their
 // series; the settings shown are those of the last one. A result that is stored
 // behind its caller, or given up, is counted when that is known, after the end of its
@@ -114,6 +116,15 @@
 // effect. The holds are counted when a key becomes held, each with its reason, one of
 // guard's: policy, dispatched, unwound, unstored, cannot_tell, abandoned. A key that is
 // held and never asked for again moves nothing else: alert on their increase.
+//
+// Options.MeterProvider, in place of a Registerer, has the same instruments made by the OpenTelemetry
+// API. The standard translation to Prometheus makes of their names those of a registry, and the labels
+// are attributes of the same names: boards and alerts work on both. What is different: a histogram is
+// there from its first value on; the gauges leases held and waiters are up-down counters, the other
+// ones observable; native buckets, and which values get an exemplar, are for the SDK to say, which is
+// given the span of each sampled call, of counters too. The SDK keeps 2000 attribute sets of an
+// instrument by default, which is room for the storage errors of 41 operations: see WithCardinalityLimit
+// of its package sdk/metric.
 //
 // # Logs
 //

@@ -265,3 +265,27 @@ func TestNew_AMeterThatRefusesAnInstrumentIsAnErrorThatNamesIt(t *testing.T) {
 		t.Errorf("New = %v, want an error that names the instrument", err)
 	}
 }
+
+func TestMeter_TheSDKsDefaultLimitHasRoomForAsManyOperationsAsThePackageCommentSays(t *testing.T) {
+	t.Parallel()
+	l := newMeterLab(t)
+	overflows := func() bool {
+		for point := range l.values(t) {
+			if strings.Contains(point, "otel.metric.overflow") {
+				return true
+			}
+		}
+		return false
+	}
+	const room = 41
+	for i := range room {
+		l.tel.Operation(guard.OperationInfo{Name: fmt.Sprintf("operation-%d", i)})
+	}
+	if overflows() {
+		t.Errorf("%d operations are too many for the SDK's default limit", room)
+	}
+	l.tel.Operation(guard.OperationInfo{Name: "one-more"})
+	if !overflows() {
+		t.Errorf("the SDK's default limit has room for more than %d operations", room)
+	}
+}
