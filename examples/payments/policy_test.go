@@ -29,7 +29,11 @@ import (
 // charging runs ChargeCard under the guard, in the SDK's test environment.
 func charging(t *testing.T, store guard.Store, p provider.Client) *testsuite.TestActivityEnvironment {
 	t.Helper()
-	guarded, err := guardCharges(store, p)
+	g, err := newGuard(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded, err := guardCharges(g, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,11 @@ func startGuardedWorker(t *testing.T, p provider.Client) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guarded, err := guardCharges(store, p)
+	g, err := newGuard(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded, err := guardCharges(g, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,12 @@ func runWorker(ctx context.Context, args []string) error {
 	if config.guarded {
 		rdb := redis.NewClient(&redis.Options{Addr: config.redis, ContextTimeoutEnabled: true, DialerRetries: 1})
 		defer func() { _ = rdb.Close() }()
-		guarded, err := guardOnRedis(rdb, registry, config.name, activities.provider)
+		g, err := guardOnRedis(rdb, registry, config.name)
+		if err != nil {
+			return err
+		}
+		defer drain(g) // after the worker has stopped, before Redis is closed
+		guarded, err := guardCharges(g, activities.provider)
 		if err != nil {
 			return err
 		}
@@ -131,10 +136,18 @@ func startWorker(
 	return func() { w.Stop(); c.Close() }, nil
 }
 
-// guardOnRedis is all that it takes to guard a worker's activities on Redis.
-func guardOnRedis(
-	rdb redis.UniversalClient, registry prometheus.Registerer, name string, p provider.Client,
-) (*temporalx.Interceptor, error) {
+// drain waits until the actions that run have come back and Redis has what they have left. A
+// result that Redis did not take yet is in this process alone.
+func drain(g *guard.Guard) {
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	if err := g.Drain(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "drain:", err)
+	}
+}
+
+// guardOnRedis is a guard on Redis with telemetry.
+func guardOnRedis(rdb redis.UniversalClient, registry prometheus.Registerer, name string) (*guard.Guard, error) {
 	store, err := redisx.New(rdb, redisx.Options{})
 	if err != nil {
 		return nil, err
@@ -146,18 +159,18 @@ func guardOnRedis(
 	if err != nil {
 		return nil, err
 	}
-	return guardCharges(store, p,
+	return newGuard(store,
 		guard.WithObserver(tel),
 		guard.WithOwnerLabel(fmt.Sprintf("%s/%d", name, os.Getpid())))
 }
 
+func newGuard(store guard.Store, options ...guard.GuardOption) (*guard.Guard, error) {
+	return guard.New(store, append(options, guard.WithLease(lease))...)
+}
+
 // guardCharges guards ChargeCard by the order: a payment, of which the provider can be
 // asked what became of it.
-func guardCharges(store guard.Store, p provider.Client, options ...guard.GuardOption) (*temporalx.Interceptor, error) {
-	g, err := guard.New(store, append(options, guard.WithLease(lease))...)
-	if err != nil {
-		return nil, err
-	}
+func guardCharges(g *guard.Guard, p provider.Client) (*temporalx.Interceptor, error) {
 	return temporalx.New(g, temporalx.Options{
 		DataConverter: converter.GetDefaultDataConverter(),
 		Rules: []temporalx.Rule{{

@@ -21,6 +21,7 @@ const (
 	chargeTakes    = 800 * time.Millisecond
 	lease          = 2 * time.Second
 	attemptTimeout = 2 * time.Second
+	drainLimit     = 2 * time.Second // within what a child has to end politely
 	// settle is how long a request may be on its way before the provider is asked what
 	// became of it. It need not be long, since the provider heeds fences.
 	settle = chargeTakes
