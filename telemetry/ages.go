@@ -9,16 +9,17 @@ import (
 type leaseAge struct {
 	mu   sync.Mutex
 	ring heldLease // its next is the oldest, its prev the youngest
+	made time.Time
 }
 
 // heldLease is part of its call, so that holding a lease allocates nothing.
 type heldLease struct {
 	prev, next *heldLease
-	since      time.Time
+	since      time.Duration // from the making of the ring
 }
 
 func newLeaseAge() *leaseAge {
-	l := &leaseAge{}
+	l := &leaseAge{made: time.Now()}
 	l.ring.prev, l.ring.next = &l.ring, &l.ring
 	return l
 }
@@ -29,7 +30,7 @@ func (l *leaseAge) add(h *heldLease) {
 	if h.next != nil {
 		return // in the ring already
 	}
-	h.since = time.Now()
+	h.since = time.Since(l.made)
 	h.prev, h.next = l.ring.prev, &l.ring
 	h.prev.next, h.next.prev = h, h
 }
@@ -50,5 +51,5 @@ func (l *leaseAge) oldest(now time.Time) time.Duration {
 	if l.ring.next == &l.ring {
 		return 0
 	}
-	return max(0, now.Sub(l.ring.next.since))
+	return max(0, now.Sub(l.made)-l.ring.next.since)
 }

@@ -129,6 +129,7 @@ func (t *Telemetry) Operation(info guard.OperationInfo) guard.OperationObserver 
 		tracer:   t.tracer,
 		logger:   t.logger,
 		behind:   &t.behind,
+		made:     time.Now(),
 
 		thinRenewals: t.thinRenewals,
 	}
