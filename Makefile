@@ -45,7 +45,7 @@ standalone: ## test standalone activities, on a Temporal server of its own that 
 sdks: ## test temporalx with the Temporal SDK and the three minor versions before it
 	@scripts/sdks.sh
 
-bench: ## measure what the guard adds to an activity, in this process and without a server
+bench: ## measure what the guard adds to an activity and telemetry to a call, without a server
 	@scripts/bench.sh
 
 temporal: ## build the pinned Temporal CLI, once, and print its path
