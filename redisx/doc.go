@@ -30,30 +30,36 @@
 //
 // # The server
 //
-// What is promised holds for as long as Redis keeps the records. Out of the box it does not keep them:
+// What is promised holds for as long as Redis keeps the records. Out of the box it does not
+// keep them:
 //
-//   - appendonly yes. The default is no, with snapshots an hour apart, or sooner after 100 writes: a
-//     crash loses what came after the last one. Without snapshots, too, a restart frees every key.
-//   - appendfsync everysec (the default) or always. With everysec a power failure loses about a second of
-//     writes, and a killed process next to none; with always it loses none that was acknowledged; with
-//     no, what the kernel has not written, half a minute or so. Leave no-appendfsync-on-rewrite at no: with
-//     yes, a rewrite of the log is a time of appendfsync no.
+//   - appendonly yes. The default is no, with snapshots an hour apart, or sooner after 100
+//     writes: a crash loses what came after the last one. Without snapshots, too, a restart
+//     frees every key.
+//   - appendfsync everysec (the default) or always. With everysec a power failure loses about a
+//     second of writes, and a killed process next to none; with always it loses none that was
+//     acknowledged; with no, what the kernel has not written, half a minute or so. Leave
+//     no-appendfsync-on-rewrite at no: with yes, a rewrite of the log is a time of appendfsync
+//     no.
 //   - maxmemory-policy noeviction. It is the default, but not with every host. Every record has
 //     an expiry, so the volatile policies evict it as the allkeys ones do.
-//   - min-replicas-to-write 1 and min-replicas-max-lag of a few seconds, if there are replicas. A master
-//     that has lost them then takes no writes, which bounds what a failover loses to that lag.
+//   - min-replicas-to-write 1 and min-replicas-max-lag of a few seconds, if there are replicas.
+//     A master that has lost them then takes no writes, which bounds what a failover loses to
+//     that lag.
 //
-// A server that is full under noeviction, or misses its replicas, refuses to reserve. That is a storage
-// error, and under guard.FailOpen, the default, the action runs unguarded.
+// A server that is full under noeviction, or misses its replicas, refuses to reserve. That is a
+// storage error, and under guard.FailOpen, the default, the action runs unguarded.
 //
 // Replication is asynchronous. A failover loses what the new master has not received, and a
-// master that is cut off takes writes until it learns of the new one: for that time two owners may have
-// one key. The store sends no WAIT: such a loss would be rarer with it and not impossible, since Redis
-// is no strongly consistent store with WAIT either. Give the key to the other side as its idempotency
-// key where it takes one; a fence that it checks refuses what comes late of the owner before.
+// master that is cut off takes writes until it learns of the new one: for that time two owners
+// may have one key. The store sends no WAIT: such a loss would be rarer with it and not
+// impossible, since Redis is no strongly consistent store with WAIT either. Give the key to the
+// other side as its idempotency key where it takes one; a fence that it checks refuses what
+// comes late of the owner before.
 //
-// A reservation that is lost comes back by the next renewal of its owner, if that lives and nobody has
-// taken the key. A result or a held key that is lost is gone, and the next call runs.
+// A reservation that is lost comes back by the next renewal of its owner, if that lives and
+// nobody has taken the key. A result or a held key that is lost is gone, and the next call
+// runs.
 //
 // # Lost replies
 //

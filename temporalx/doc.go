@@ -25,15 +25,14 @@
 //
 // # Rules
 //
-// A [Rule] names an activity type, or a prefix of types, or is asked by a function. The first that is
-// for a type counts, so put the narrower one first. Types in Options.Exclude and types without
-// a rule are left alone; without rules all are guarded.
+// A [Rule] names an activity type, or a prefix of types, or is asked by a function. The first
+// that is for a type counts, so put the narrower one first. Types in Options.Exclude and types
+// without a rule are left alone; without rules all are guarded.
 //
-// The name of the guard's operation is the activity type, so an activity that is
-// renamed starts with no results, unless Rule.Operation has the old name. At most
-// Options.MaxOperations types become operations by rules for many; one more is an error
-// for that activity, and never a reason to run unguarded. A Rule.Operation for many types
-// is one operation for them all.
+// The name of the guard's operation is the activity type, so an activity that is renamed starts
+// with no results, unless Rule.Operation has the old name. At most Options.MaxOperations types
+// become operations by rules for many; one more is an error for that activity, and never a
+// reason to run unguarded. A Rule.Operation for many types is one operation for them all.
 //
 // # Which key
 //
@@ -64,12 +63,12 @@
 // an activity, [Key] has the key, for the provider or for a guard.Operation around one call
 // of many.
 //
-// A local activity is guarded with the same keys, but for WorkflowKey. It has no id of its own, only a number within the
-// run, and what a failed workflow task has run is not in the history, so that the
-// next try may use the count for another call: with the default key the arguments of
-// a local activity are compared as well, and one that differs is a mismatch. So its
-// arguments must be the same in every try of a workflow task (no random number made
-// in it), and the activity must not write to them.
+// A local activity is guarded with the same keys, but for WorkflowKey. It has no id of its own,
+// only a number within the run, and what a failed workflow task has run is not in the history,
+// so that the next try may use the count for another call: with the default key the arguments of
+// a local activity are compared as well, and one that differs is a mismatch. So its arguments
+// must be the same in every try of a workflow task (no random number made in it), and the
+// activity must not write to them.
 //
 // The fingerprint of the arguments of a business key is a SHA-256 that the store
 // shows: who can read the store can check a guess of arguments that are easy to
@@ -106,8 +105,8 @@
 //	onceguard.InvalidKey     no       no key can be made of the arguments, or it is not valid
 //	onceguard.InvalidInput   no       the arguments have no JSON form to compare
 //	onceguard.NestedCall     no       an activity guarded its own key inside itself
-//	onceguard.Canceled       yes      the worker stopped, or the activity was paused or reset, or the attempt's
-//	                                  time was over, while it waited
+//	onceguard.Canceled       yes      the worker stopped, or the activity was paused or reset, or
+//	                                  the attempt's time was over, while it waited
 //	onceguard.Draining       yes      the guard of this worker drains
 //
 // List a type in NonRetryableErrorTypes of a retry policy to fail the workflow
@@ -120,27 +119,45 @@
 // An activity that waits (guard.Wait, the default) holds an activity slot of its worker, and its
 // attempt lasts as long as it waits:
 //
-//   - With a heartbeat timeout it heartbeats, and sends the details of the attempt before again, all
-//     of them as they are. If its data converter does not give them raw, it is refused in place of waiting.
-//     The activity itself runs when the last of these heartbeats is over.
-//   - It is woken at once when the worker stops, and by its next heartbeat when it is canceled, paused
-//     or reset. A cancel is the SDK's to report, the others are [TypeCanceled], with the cause.
-//   - It never waits into the server's timeout. When Options.WaitMargin of its time is left, or the
-//     wait bound of the operation has passed, it fails with [TypeInProgress] and is tried again as its retry policy says.
-//   - At most Options.MaxWaiting activities of a worker wait. One more is refused as with guard.Refuse.
+//   - With a heartbeat timeout it heartbeats, and sends the details of the attempt before
+//     again, all of them as they are. If its data converter does not give them raw, it is
+//     refused in place of waiting. The activity itself runs when the last of these heartbeats
+//     is over.
+//   - It is woken at once when the worker stops, and by its next heartbeat when it is canceled,
+//     paused or reset. A cancel is the SDK's to report, the others are [TypeCanceled], with the
+//     cause.
+//   - It never waits into the server's timeout. When Options.WaitMargin of its time is left, or
+//     the wait bound of the operation has passed, it fails with [TypeInProgress] and is tried
+//     again as its retry policy says.
+//   - At most Options.MaxWaiting activities of a worker wait. One more is refused as with
+//     guard.Refuse.
 //
-// With guard.Refuse it fails with [TypeInProgress] at once, frees its slot, and comes back when the lease that is
-// left has run out, or up to a fifth later. docs/temporal.md says when to choose which. When an owner dies, its key is blocked for a
-// lease: leave the attempts unlimited, or keep the lease under start-to-close timeout × (maximum attempts − 1).
+// With guard.Refuse it fails with [TypeInProgress] at once, frees its slot, and comes back when
+// the lease that is left has run out, or up to a fifth later. docs/temporal.md says when to
+// choose which. When an owner dies, its key is blocked for a lease: leave the attempts
+// unlimited, or keep the lease under start-to-close timeout × (maximum attempts − 1).
+//
+// With bounded attempts a duplicate that waits fails its workflow although the owner is well,
+// when that needs longer than all of the waits.
 //
 // # Completing later
 //
-// An activity that returns activity.ErrResultPending keeps its key until the deadline of the attempt, and others wait or are
-// refused as with any owner. It hands out what [CompletionToken] returns, and whoever has the answer calls
-// [Interceptor.CompleteActivity], or [Interceptor.CompleteActivityByID] without a token, which complete the record first and the activity second. Completed by the
-// client's own methods alone, the workflow has its result and the store has none: the key stays reserved until the deadline, and is free then. A later
-// attempt of the same activity takes the key over at once, as one that may have had the effect: it runs again, or
-// under guard.AtMostOnce or a recovery hook finds the outcome unknown.
+// An activity that returns activity.ErrResultPending keeps its key until the deadline of the
+// attempt, and others wait or are refused as with any owner. It hands out what
+// [CompletionToken] returns, and whoever has the answer calls [Interceptor.CompleteActivity],
+// or [Interceptor.CompleteActivityByID] without a token, which complete the record first and
+// the activity second. The interceptor is [Plugin.Interceptor], and in another process that of
+// [New] with the same rules. Completed by the client's own methods alone, the workflow has its
+// result and the store has none: the key stays reserved until the deadline, and is free then. A
+// later attempt of the same activity takes the key over at once, as one that may have had the
+// effect: it runs again, or under guard.AtMostOnce or a recovery hook finds the outcome
+// unknown.
+//
+// # Stopping
+//
+// Stop the worker, drain the guard ([guard.Guard.Drain]), and close the client of the store, in
+// this order. What the store has not taken yet is lost without the second; with that before the
+// first, activities fail with [TypeDraining].
 //
 // # Attempts that time out
 //
