@@ -289,3 +289,32 @@ func TestMeter_TheSDKsDefaultLimitHasRoomForAsManyOperationsAsThePackageCommentS
 		t.Errorf("the SDK's default limit has room for more than %d operations", room)
 	}
 }
+
+// panickingProvider is a provider whose histograms panic.
+type panickingProvider struct{ noop.MeterProvider }
+
+type panickingMeter struct{ noop.Meter }
+
+type panickingHistogram struct{ noop.Float64Histogram }
+
+func (panickingProvider) Meter(string, ...metric.MeterOption) metric.Meter { return panickingMeter{} }
+
+func (panickingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return panickingHistogram{}, nil
+}
+
+func (panickingHistogram) Record(context.Context, float64, ...metric.RecordOption) { panic("broken") }
+
+func TestMeter_APanicInItChangesNothingForTheCall(t *testing.T) {
+	t.Parallel()
+	tel, err := telemetry.New(telemetry.Options{MeterProvider: panickingProvider{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := (&lab{tel: tel}).op(t, guard.NewMemoryStore())
+	for _, want := range []string{"executed", "replayed"} {
+		if got, err := op.Do(t.Context(), "order-1", returns("executed")); got != "executed" || err != nil {
+			t.Errorf("%s: Do = %q, %v", want, got, err)
+		}
+	}
+}
