@@ -40,8 +40,9 @@
 //
 // Replace and release happen also when the caller's context has ended.
 //
-// What a call of the store does depends on the record that it finds. A test holds
-// this table to the code:
+// What a call of the store does depends on the record that it finds. The table is
+// for authors of stores; who writes an application may skip it. A test holds it to
+// the code:
 //
 //	the key has                          reserve   renew     replace   release    hold
 //	nothing                              acquired  restored  restored  tombstone  restored
@@ -74,37 +75,38 @@
 // key is free in both cases and the next call has the effect again. For effects that
 // must not happen twice there is more, at no further call of the store:
 //
-//   - [AtMostOnce]: a run counts as dispatched from its reservation on. What ends it without an
-//     answer (a crash, a panic, an error, a result that cannot be stored) leaves the key held, and later
-//     calls get [ErrOutcomeUnknown] until somebody settles it.
-//   - [WithRecovery]: the same, and the next call first asks a function of yours: is there a
-//     charge for this key at the provider? Found, and that is the result; not found, and
+//   - [AtMostOnce]: a run counts as dispatched from its reservation on. What ends it
+//     without an answer (a crash, a panic, an error, a result that cannot be stored) leaves
+//     the key held, and later calls get [ErrOutcomeUnknown] until somebody settles it.
+//   - [WithRecovery]: the same, and the next call first asks a function of yours: is there
+//     a charge for this key at the provider? Found, and that is the result; not found, and
 //     the action runs; else the key stays held.
 //   - [MarkDispatch]: the run counts as dispatched only once its action has called
 //     [Dispatched], so a crash before it is safe to repeat.
-//   - [OnFailure]: what an error means. Release, nothing happened; [Remember], a definite refusal
-//     that later calls get too; [Hold], nobody knows.
+//   - [OnFailure]: what an error means. Release, nothing happened; [Remember], a definite
+//     refusal that later calls get too; [Hold], nobody knows.
 //   - [ForPayments]: the preset that makes you choose.
 //
 // A dispatched run is never released on the strength of an error that the policy does not
-// name. The evidence (who may have had the effect, since when, in which trace) goes from owner to owner
-// until a result, the hook's word or an operator clears it; the owner in question settles the key itself if it
-// still lives. Operators find such keys by [Guard.List] and settle them by
-// [Operation.Resolve], on the condition of the fence that they saw. What this process itself holds,
-// and how long it will live, is in [Guard.Leases].
+// name. The evidence (who may have had the effect, since when, in which trace) goes from
+// owner to owner until a result, the hook's word or an operator clears it; the owner in
+// question settles the key itself if it still lives. Operators find such keys by
+// [Guard.List] and settle them by [Operation.Resolve], on the condition of the fence that
+// they saw. What this process itself holds, and how long it will live, is in
+// [Guard.Leases].
 //
-// All this is bounded by what the store keeps: held keys and dispatched reservations
-// live for the hold's retention (30 days), results for theirs (24 h). And a request that is
-// still on its way when the hook says not found has its effect beside the new run, unless the other side
-// refuses its smaller fence: see [RecoveryFunc].
+// All this is bounded by what the store keeps: held keys and dispatched reservations live
+// for the hold's retention (30 days), results for theirs (24 h). And a request that is
+// still on its way when the hook says not found has its effect beside the new run, unless
+// the other side refuses its smaller fence: see [RecoveryFunc].
 //
 // # A key that is in use
 //
-// A call that finds a result returns it (a hit). A call that finds another owner
-// at work (a collision) waits for its result with [Wait], up to the wait bound, and
-// takes the key when that owner fails or dies; with [Refuse] it gets an [InProgressError] at once.
-// With [WithInput], a call whose input differs from the record's gets
-// [ErrMismatch], in flight or not.
+// A call that finds a result returns it (a hit). A call that finds another owner at work
+// (a collision) waits for its result with [Wait], up to the wait bound, and takes the key
+// when that owner fails or dies; with [Refuse] it gets an [InProgressError] at once. With
+// [WithInput], a call whose input differs from the record's gets [ErrMismatch], in flight
+// or not.
 //
 // # A store that fails
 //
