@@ -38,6 +38,9 @@ type call struct {
 	nothing    bool     // the hook has found nothing, and the evidence is not known to be cleared yet
 	refused    bool     // a hold or a release was refused: somebody else has the key, or has settled it
 	left       error    // why the caller left, of a call that ends because of that
+	completes  bool     // it is a completion that comes later, and runs nothing
+	behind     bool     // it goes on behind its caller, whose result it must not touch
+	settled    bool     // the owner's own result was there already
 	gaveUp     bool     // the action has, since the caller had left
 	recovering bool     // the key was taken over and nobody knows yet what its last owner did
 	around     *running // the action that this call is part of

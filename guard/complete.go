@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +83,8 @@ func (r *Reservation) record() Record {
 }
 
 // Kept returns the reservation of a key whose action has left it to a later completion,
-// for those who have the key and not the reservation. It says false when the key has none that waits for
-// its completion. Its errors are [ErrInvalidKey], [ErrStorage] and the context's.
+// for those who have the key and not the reservation. Of a key that has a result it is the one of the run that made it, so
+// that a completion may be tried again. It says false when the key has neither. Its errors are [ErrInvalidKey], [ErrStorage] and the context's.
 func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool, error) {
 	if err := o.usable(ctx); err != nil {
 		return Reservation{}, false, err
@@ -100,8 +101,12 @@ func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool,
 	if err != nil {
 		return Reservation{}, false, err
 	}
-	kept := reply.Found && reply.Record.Status == StatusPending && reply.Record.Kept != nil
-	return reservationOf(whole, reply.Record), kept, nil
+	rec := reply.Record
+	kept := reply.Found && (rec.Status == StatusPending && rec.Kept != nil || rec.settled() && reply.Left > 0 && rec.Resolved == nil)
+	if !kept {
+		return Reservation{}, false, nil
+	}
+	return reservationOf(whole, rec), true, nil
 }
 
 // Complete ends a run whose action has left the key to a later completion. It stores the
@@ -111,10 +116,11 @@ func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool,
 // out meanwhile, as long as nobody else has the key.
 //
 // A repeat with the same reservation and end is the same completion and succeeds, so
-// that it may be tried again after any error. To complete has the outcome executed, or failed with
+// that it may be tried again after any error. The first completion counts: one with another value later is
+// [ErrStale], since others may have the first one, and so is one with an error. To complete has the outcome executed, or failed with
 // an error, and to have left the key before had the outcome pending.
 //
-// Its errors are [ErrStale] for a value that is not stored, since another owner has the key; [ErrStorage] when the
+// Its errors are [ErrStale] when another owner has the key or it is settled otherwise; [ErrStorage] when the
 // store has not said, in both modes of [OnStorageError]; [ErrDraining], and one that says what is wrong with the
 // reservation. A value that cannot be encoded, or is too large, is not stored, counted, and no
 // error, as at the end of any action.
@@ -127,8 +133,9 @@ func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, fai
 		op: op, key: whole, stored: op.stored(whole),
 		encode: func() ([]byte, error) { return op.seal(whole, value) },
 		decode: func([]byte) error { return nil }, // nobody gets it
-		own:    r.record(),
+		own:    r.record(), completes: true,
 	}
+	same := func(earlier []byte) (bool, error) { return sameResult(op, whole, earlier, value) }
 	if err := c.checkCompletion(&r, failure); err != nil {
 		return fmt.Errorf("onceguard: operation %q: complete: %w", op.name, err)
 	}
@@ -140,7 +147,7 @@ func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, fai
 		return end.Err
 	}
 	defer op.guard.calls.leave()
-	end.Outcome, end.Err = c.complete(ctx, failure)
+	end.Outcome, end.Err = c.complete(ctx, failure, same)
 	return end.Err
 }
 
@@ -160,7 +167,7 @@ func (c *call) checkCompletion(r *Reservation, failure error) error {
 
 // complete writes the end of the run. That the action has left it is its word that
 // something is out.
-func (c *call) complete(ctx context.Context, failure error) (Outcome, error) {
+func (c *call) complete(ctx context.Context, failure error, same func([]byte) (bool, error)) (Outcome, error) {
 	s, outcome := settlement{dispatched: c.op.protects()}, OutcomeExecuted
 	if failure == nil {
 		s.withoutResult(ReasonUnstored)
@@ -175,8 +182,51 @@ func (c *call) complete(ctx context.Context, failure error) (Outcome, error) {
 	switch err := c.write(ctx, s); {
 	case err != nil:
 		return OutcomeRejected, c.storageError(PhaseReplace, Classify(err), err)
-	case c.stale:
+	case c.settled:
+		return outcome, c.repeated(ctx, failure, same)
+	case c.stale, c.refused:
 		return outcome, fmt.Errorf("onceguard: operation %q: %w", c.op.name, ErrStale)
 	}
 	return outcome, nil
+}
+
+// repeated is the answer to the completion of what was completed before: the first one counts.
+func (c *call) repeated(ctx context.Context, failure error, same func([]byte) (bool, error)) error {
+	loaded, err := c.load(ctx)
+	if err != nil {
+		return c.storageError(PhaseLoad, Classify(err), err)
+	}
+	rec := loaded.Record
+	is := failure != nil && rec.Status == StatusFailed
+	if failure == nil && rec.Status == StatusCompleted && rec.Encoding == c.op.encoding() {
+		err = safely(func() (err error) {
+			is, err = same(rec.Result)
+			return err
+		})
+	}
+	switch {
+	case err != nil:
+		return c.storageError(PhaseLoad, ClassEncoding, err)
+	case !is:
+		return fmt.Errorf("onceguard: operation %q: %w: it was completed before, with something else", c.op.name, ErrStale)
+	}
+	return nil
+}
+
+// Codecs may have a method SameResult, for results that are not the same bytes each time. It gets what
+// Marshal has made of an earlier result, and a value of the operation's result type.
+type resultComparer interface {
+	SameResult(earlier []byte, v any) (bool, error)
+}
+
+func sameResult[T any](op *operation, key Key, earlier []byte, value T) (bool, error) {
+	data, err := op.decrypt(key, earlier)
+	if err != nil {
+		return false, err
+	}
+	if comparer, ok := op.codec.(resultComparer); ok {
+		return comparer.SameResult(data, value)
+	}
+	again, err := op.codec.Marshal(value)
+	return bytes.Equal(data, again), err
 }

@@ -228,8 +228,9 @@ func TestKept_FindsTheReservationOfAKeyThatWaitsForItsCompletion(t *testing.T) {
 	if err := op.Complete(t.Context(), r, "approved", nil); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := op.Kept(t.Context(), "order-1"); ok || err != nil {
-		t.Errorf("of a completed record: %t, %v", ok, err)
+	again, ok, err := op.Kept(t.Context(), "order-1")
+	if !ok || err != nil || again != r {
+		t.Errorf("of a completed record: %+v, %t, %v, want %+v, so that a completion may be tried again", again, ok, err, r)
 	}
 }
 

@@ -50,7 +50,7 @@
 //	own reservation                      acquired  ok        stored    released   held
 //	own reservation, lease over          acquired  ok        stored    released   held
 //	own, with another's evidence         takeover  ok        stored    held       held
-//	own result                           found     lost      stored    refused    refused
+//	own result                           found     lost      settled   refused    refused
 //	own tombstone                        found     lost      stale     released   refused
 //	own, held                            found     lost      stored    released   again
 //	another's reservation                found     lost      stale     refused    refused
@@ -62,7 +62,7 @@
 //	another's result, retention over     acquired  lost      restored  refused    restored
 //	another's tombstone                  acquired  lost      restored  refused    restored
 //
-// Found, lost, stale and refused change nothing. A record that this version cannot
+// Found, lost, settled, stale and refused change nothing. A record that this version cannot
 // read counts as another's reservation that never runs out. A remembered error is a
 // result. Dispatched and held records are those of the next section; to a call with a
 // recovery hook they are a takeover. Who takes over carries the evidence of the owner

@@ -122,7 +122,9 @@ func (h *heldLease) renewal(ctx context.Context, asked marking) (next time.Time,
 		return h.failed(ctx, sent), true
 	case reply.Status == RenewLost:
 		err = ErrLeaseLost
-		h.report(ctx, ReasonTaken)
+		if !h.c.completedAlready(ctx) {
+			h.report(ctx, ReasonTaken)
+		}
 		return next, false
 	}
 	h.own.Until, h.retry = reply.Until, 0

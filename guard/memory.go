@@ -123,6 +123,8 @@ func (m *MemoryStore) Replace(ctx context.Context, req ReplaceRequest) (ReplaceR
 	if old := m.records[req.Key]; old != nil {
 		ours := old.Owner.Token == req.Record.Owner.Token
 		switch {
+		case ours && old.settled() && old.Resolved == nil && old.Until.After(now):
+			return ReplaceReply{Status: ReplaceSettled}, nil
 		case ours && old.Status != StatusReleased && old.Resolved == nil:
 			next, status = old.Record, ReplaceStored
 		case ours, old.Status == StatusReleased && old.Resolved != nil, !old.vacant(now) && !old.asks(req.Record.Owner.Token):

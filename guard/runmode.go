@@ -27,10 +27,17 @@ func (c *call) takeEarlier(ctx context.Context) {
 	ctx, cancel := c.after(ctx)
 	defer cancel()
 	loaded, err := c.load(ctx)
-	if err != nil || loaded.Record.Status != StatusCompleted || c.request.Fingerprint.differs(loaded.Record.Fingerprint) {
+	if err == nil && !c.request.Fingerprint.differs(loaded.Record.Fingerprint) {
+		c.take(loaded.Record)
+	}
+}
+
+// take makes the result of a record that of the call, if it can be read.
+func (c *call) take(rec Record) {
+	if rec.Status != StatusCompleted {
 		return
 	}
-	if _, err := c.decoded(loaded.Record); err == nil {
-		c.ran, c.executedAt = loaded.Record, loaded.Record.Updated
+	if _, err := c.decoded(rec); err == nil {
+		c.ran, c.executedAt = rec, rec.Updated
 	}
 }

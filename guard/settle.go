@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,7 @@ func (c *call) write(ctx context.Context, s settlement) error {
 	case wayResult, wayError:
 		reply, err := c.replace(ctx, s.data, s.how == wayError)
 		if err == nil {
-			c.replaced(ctx, reply)
+			c.replaced(ctx, reply, s)
 		}
 		return err
 	case wayHold:
@@ -171,8 +172,13 @@ func (c *call) write(ctx context.Context, s settlement) error {
 }
 
 // replaced tells what became of the result.
-func (c *call) replaced(ctx context.Context, reply ReplaceReply) {
+func (c *call) replaced(ctx context.Context, reply ReplaceReply, s settlement) {
 	switch {
+	case reply.Status == ReplaceSettled:
+		c.settled = true
+		if s.how == wayResult && !c.behind && !c.completes {
+			c.takeFirst(ctx, s.data)
+		}
 	case reply.Status != ReplaceStale:
 	case c.op.onInFlight == Run:
 		c.takeEarlier(ctx)
@@ -197,6 +203,7 @@ func (c *call) notWritten(ctx context.Context, s settlement, err error) {
 // tried for longer. The caller has its result and does not wait for that; Drain does.
 func (c *call) writeBehind(ctx context.Context, s settlement) {
 	behind := *c // the caller reads its own
+	behind.behind = true
 	until := behind.leaseEnd
 	if s.dispatched {
 		until = time.Now().Add(c.op.patience())
@@ -292,5 +299,19 @@ func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) 
 // completed before its action had left it.
 func (c *call) completedAlready(ctx context.Context) bool {
 	loaded, err := c.load(context.WithoutCancel(ctx))
-	return err == nil && loaded.Found && loaded.Record.Owner.Token == c.own.Owner.Token
+	rec := loaded.Record
+	return err == nil && loaded.Found && rec.Owner.Token == c.request.Owner.Token && rec.Resolved == nil &&
+		(rec.settled() || rec.Status == StatusReleased)
+}
+
+// takeFirst returns the result that the run has been completed with before, if it is another
+// one than that of the action: the first one counts, since others may have it. It is the same
+// when the reply of an earlier try to store it was lost.
+func (c *call) takeFirst(ctx context.Context, data []byte) {
+	ctx, cancel := c.after(ctx)
+	defer cancel()
+	loaded, err := c.load(ctx)
+	if err == nil && !bytes.Equal(loaded.Record.Result, data) {
+		c.take(loaded.Record)
+	}
 }

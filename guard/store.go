@@ -234,6 +234,10 @@ const (
 	// ReplaceRestored means that the result is stored although the caller's
 	// reservation was gone.
 	ReplaceRestored ReplaceStatus = "restored"
+	// ReplaceSettled means that the caller's own record holds a result or an error already, until its
+	// retention ends: nothing was stored, since others may have that. It is no failure: the
+	// answer to an earlier replace may have been lost.
+	ReplaceSettled ReplaceStatus = "settled"
 	// ReplaceStale means that another owner has the key: nothing was stored.
 	ReplaceStale ReplaceStatus = "stale"
 )

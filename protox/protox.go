@@ -53,7 +53,7 @@ func (codec) Marshal(v any) ([]byte, error) {
 	if reflect.ValueOf(message).IsNil() {
 		return []byte{formNil}, nil
 	}
-	return proto.MarshalOptions{}.MarshalAppend([]byte{formMessage}, message)
+	return proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{formMessage}, message)
 }
 
 // Unmarshal is part of [guard.Codec].

@@ -123,7 +123,8 @@ func TestCase_L11_ALostReplyIsNoSecondAcquisition(t *testing.T) {
 				}
 			})
 			twice(guard.PhaseReplace, func() {
-				if status := mustReplace(t, store, key, rec, `{}`); status != guard.ReplaceStored {
+				// The script has run twice, and the reply is the second one's.
+				if status := mustReplace(t, store, key, rec, `{}`); status != guard.ReplaceSettled {
 					t.Errorf("replace: %q", status)
 				}
 			})

@@ -12,10 +12,11 @@
 -- ARGV[9]   result
 -- ARGV[10]  1 when the result is an error
 --
--- Reply: { 'stored' | 'restored' | 'stale' }.
+-- Reply: { 'stored' | 'restored' | 'settled' | 'stale' }.
 --
 -- Atomic, because a result that is late must not write over the owner that took
--- the key, over its result, or over what somebody else has settled.
+-- the key, over its result, over what somebody else has settled, or over its own result, which
+-- others may have.
 
 local now = clock()
 local old = read(KEYS[1])
@@ -27,7 +28,9 @@ local function free()
   return not mine and (vacant(old, now) or asks(old, ARGV[1])) and not (old.status == 'released' and old.resolver)
 end
 
-if mine and old.status ~= 'released' and not old.resolver then
+if mine and not old.resolver and (old.status == 'completed' or old.status == 'failed') and old.until_us > now then
+  return { 'settled' }
+elseif mine and old.status ~= 'released' and not old.resolver then
   record, status = old, 'stored'
 elseif not old or free() then
   record, status = claimed(claim_of(ARGV), old, now), 'restored'

@@ -164,7 +164,7 @@ func (s *Store) Replace(ctx context.Context, req guard.ReplaceRequest) (guard.Re
 	if err != nil {
 		return guard.ReplaceReply{}, err
 	}
-	status, err := answer.word(0, string(guard.ReplaceStored), string(guard.ReplaceRestored), string(guard.ReplaceStale))
+	status, err := answer.word(0, string(guard.ReplaceStored), string(guard.ReplaceRestored), string(guard.ReplaceSettled), string(guard.ReplaceStale))
 	if err != nil {
 		return guard.ReplaceReply{}, failure(guard.PhaseReplace, err)
 	}

@@ -204,7 +204,7 @@ func (s *series) renewed(p *phase, end guard.PhaseEnd) {
 // replaced counts the bytes of what was stored. A hold stores nothing: its record is a
 // reservation still, without a result.
 func (s *series) replaced(c *call, end guard.PhaseEnd) {
-	if end.Err == nil && end.Result != string(guard.ReplaceStale) && end.Record != nil && end.Record.Result != nil {
+	if end.Err == nil && end.Result != string(guard.ReplaceStale) && end.Result != string(guard.ReplaceSettled) && end.Record != nil && end.Record.Result != nil {
 		s.resultBytes.observe(c, float64(len(end.Record.Result)))
 	}
 }

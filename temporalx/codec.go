@@ -126,6 +126,41 @@ func (c *payloadCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
+// SameResult tells [guard.Operation.Complete] whether a completion is the one that came before: an
+// encrypting converter makes other bytes each time.
+func (c *payloadCodec) SameResult(earlier []byte, v any) (bool, error) {
+	result, ok := v.(outcome)
+	if !ok || len(earlier) == 0 {
+		return false, fmt.Errorf("a result of type %T: only activity results can be compared", v)
+	}
+	was := stored{form: form(earlier[0]), payloads: &commonpb.Payloads{}}
+	if err := proto.Unmarshal(earlier[1:], was.payloads); err != nil {
+		return false, err
+	}
+	is, err := result.toStored()
+	if err != nil || was.form != is.form {
+		return false, err
+	}
+	if was.form != formValue {
+		return proto.Equal(was.payloads, is.payloads) || was.form == formNone, nil
+	}
+	a, err := c.bare(result.converter, was.payloads)
+	if err != nil {
+		return false, err
+	}
+	b, err := c.bare(result.converter, is.payloads)
+	return proto.Equal(a, b), err
+}
+
+// bare is a value as it is before the codec of its converter, if that can be had.
+func (c *payloadCodec) bare(data converter.DataConverter, payloads *commonpb.Payloads) (proto.Message, error) {
+	value, err := c.replay(data, stored{form: formValue, payloads: payloads})
+	if raw, ok := value.(converter.RawValue); ok {
+		return raw.Payload(), err
+	}
+	return payloads, err
+}
+
 // replay returns what makes the worker send the stored result again. A value is
 // taken out of its codec (the worker's converter puts it in again, with this
 // activity's context and today's encryption key), but not out of its payload.

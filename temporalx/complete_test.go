@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -25,7 +27,11 @@ type approval struct {
 
 func newApproval(t *testing.T, options ...guard.OperationOption) *approval {
 	t.Helper()
-	s := setup{store: redisStore(t), rules: chargeByOrder(options...)}
+	return newApprovalOf(t, setup{store: redisStore(t), rules: chargeByOrder(options...)})
+}
+
+func newApprovalOf(t *testing.T, s setup) *approval {
+	t.Helper()
 	a := &approval{bench: newBench(t, s), tokens: make(chan []byte, 10), other: guarded(t, s)}
 	a.activity("Charge", func(ctx context.Context, o Order) (Receipt, error) {
 		token, err := temporalx.CompletionToken(ctx)
@@ -97,17 +103,60 @@ func TestCompleteActivityByID_EndsTheActivityAndStoresTheResult(t *testing.T) {
 	of := temporalx.PendingActivity{
 		Namespace: "default", WorkflowID: run.GetID(), ActivityID: "approval", Type: "Charge", Key: "o-1",
 	}
-	complete := func() error {
-		return a.other.CompleteActivityByID(t.Context(), a.client, of, &approved, nil)
+	complete := func(c client.Client, as Receipt) error {
+		return a.other.CompleteActivityByID(t.Context(), c, of, &as, nil)
 	}
 	// The activity hands out its token before it has left the key.
-	eventually(t, "the key is left", func() bool { err := complete(); return !errors.Is(err, guard.ErrStale) || err == nil })
+	eventually(t, "the key is left", func() bool { return !errors.Is(complete(unreachable{a.client}, approved), guard.ErrStale) })
+	if err := complete(a.client, Receipt{Charge: "another"}); !errors.Is(err, guard.ErrStale) {
+		t.Errorf("got %v, want that the first result counts", err)
+	}
+	if err := complete(a.client, approved); err != nil { // the half that is left
+		t.Error(err)
+	}
 	a.wantReceipt(run, approved)
 	a.wantReceipt(a.run(approve, Order{ID: "o-1"}, time.Minute, noHeartbeat), approved)
-	if err := complete(); !errors.Is(err, guard.ErrStale) {
-		t.Errorf("got %v, want that nothing waits for its completion any more", err)
+	var over *serviceerror.NotFound
+	if err := complete(a.client, approved); !errors.As(err, &over) {
+		t.Errorf("got %v, want that the activity is over", err)
 	}
 	a.done.want(t, 1)
+}
+
+// Two who approve click differently.
+func TestCompleteActivity_TheFirstOneCounts(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]converter.DataConverter{
+		"plain": converter.GetDefaultDataConverter(), "encrypted": encrypting(t), "without raw values": opaque{encrypting(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newApprovalOf(t, setup{store: redisStore(t), rules: chargeByOrder(), converter: data})
+			run := a.run(approve, Order{ID: "o-1"}, time.Minute, noHeartbeat)
+			token := a.token()
+			if err := a.other.CompleteActivity(t.Context(), unreachable{a.client}, token, approved, nil); !errors.Is(err, errUnreachable) {
+				t.Fatal(err)
+			}
+			if err := a.other.CompleteActivity(t.Context(), a.client, token, Receipt{Charge: "another"}, nil); !errors.Is(err, guard.ErrStale) {
+				t.Errorf("another result: %v, want ErrStale", err)
+			}
+			if err := a.other.CompleteActivity(t.Context(), a.client, token, nil, errors.New("declined")); !errors.Is(err, guard.ErrStale) {
+				t.Errorf("an error: %v, want ErrStale", err)
+			}
+			err := a.other.CompleteActivity(t.Context(), a.client, token, approved, nil)
+			if name == "without raw values" { // its bytes are others each time: nobody can tell
+				if !errors.Is(err, guard.ErrStale) {
+					t.Errorf("got %v, want ErrStale", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			a.wantReceipt(run, approved)
+			a.wantReceipt(a.run(approve, Order{ID: "o-1"}, time.Minute, noHeartbeat), approved)
+		})
+	}
 }
 
 func eventually(t *testing.T, what string, done func() bool) {
@@ -125,6 +174,10 @@ type unreachable struct{ client.Client }
 var errUnreachable = errors.New("the server is not there")
 
 func (unreachable) CompleteActivity(context.Context, []byte, any, error) error { return errUnreachable }
+
+func (unreachable) CompleteActivityByID(context.Context, string, string, string, string, any, error) error {
+	return errUnreachable
+}
 
 func TestCompleteActivity_TheRecordComesFirstSoThatTheNextAttemptHasIt(t *testing.T) {
 	t.Parallel()

@@ -84,13 +84,13 @@ func failedClauses() []clause {
 				e.wantHold(dead, guard.HoldRefused)
 			})
 		}},
-		{"its owner stores it again, and a result in its place", func(e *env) {
+		{"it stays, whatever its owner stores again", func(e *env) {
 			failed := e.failed()
-			e.wantFail(failed, guard.ReplaceStored)
+			e.unchanged(func() {
+				e.wantFail(failed, guard.ReplaceSettled)
+				e.wantReplace(failed, guard.ReplaceSettled)
+			})
 			e.wantFailed(e.stored(), failed.Owner)
-			e.wantReplace(failed, guard.ReplaceStored)
-			e.wantResult(e.stored(), failed.Owner)
-			e.sameAcquisition(e.stored(), failed)
 		}},
 		{"a missing record is restored with it", func(e *env) {
 			rec := e.lost(longLease)

@@ -36,12 +36,24 @@ func replaceClauses() []clause {
 			e.sameAcquisition(e.stored(), dead)
 			e.wantResult(e.refused(e.reserve(newOwner())), dead.Owner)
 		}},
-		{"an owner that stores its result again succeeds", func(e *env) {
+		{"an owner's own result stays, whatever it stores again", func(e *env) {
 			rec := e.acquire(newOwner())
 			e.wantReplace(rec, guard.ReplaceStored)
-			e.wantReplace(rec, guard.ReplaceStored)
+			e.unchanged(func() {
+				e.wantReplace(rec, guard.ReplaceSettled)
+				e.wantFail(rec, guard.ReplaceSettled)
+			})
 			e.wantResult(e.stored(), rec.Owner)
 			e.sameAcquisition(e.stored(), rec)
+		}},
+		{"an owner's own result past its retention is stored anew", func(e *env) {
+			rec := e.acquire(newOwner())
+			e.replaceWith(rec, `"first"`, e.harness.ShortLease)
+			e.waitOver()
+			if status := e.replace(rec); status != guard.ReplaceStored && status != guard.ReplaceRestored {
+				e.Errorf("replace: %q, want that it is stored", status)
+			}
+			e.wantResult(e.stored(), rec.Owner)
 		}},
 		{"an owner that never learned of its reservation stores into it", func(e *env) {
 			rec := e.acquire(newOwner())

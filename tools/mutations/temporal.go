@@ -44,6 +44,21 @@ func waiting() []mutation {
 			"temporalx", "^TestCase_T3_",
 		},
 		{
+			"a second completion overwrites the first", "guard/memory.go",
+			"		case ours && old.settled() && old.Resolved == nil && old.Until.After(now):\n", "		case false:\n",
+			"guard", "^TestComplete_TheFirstOneCounts$",
+		},
+		{
+			"an early completion is a lost lease", "guard/lease.go",
+			"		if !h.c.completedAlready(ctx) {\n", "		if true {\n",
+			"guard", "^TestComplete_WhileTheActionRunsIsNoLossAndItsResultCounts$",
+		},
+		{
+			"another completion is taken for the same", "guard/complete.go",
+			"	case !is:\n", "	case !is && false:\n",
+			"temporalx", "^TestCompleteActivity_TheFirstOneCounts$",
+		},
+		{
 			"any job takes over what is kept", "guard/store.go",
 			"t.Job == next.Job && t.Number < next.Number", "t.Number < next.Number",
 			"guard/storetest", contract,

@@ -1,0 +1,91 @@
+package guard_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceguard/onceguard/guard"
+)
+
+// padding is a cipher that makes other bytes each time.
+type padding struct{}
+
+func (padding) Name() string { return "padding" }
+func (padding) Encrypt(_ guard.Key, b []byte) ([]byte, error) {
+	return append([]byte(rand.Text()[:8]), b...), nil
+}
+func (padding) Decrypt(_ guard.Key, b []byte) ([]byte, error) { return b[8:], nil }
+
+// Two who approve click differently.
+func TestComplete_TheFirstOneCounts(t *testing.T) {
+	for name, options := range map[string][]guard.OperationOption{
+		"plain": nil, "encrypted": {guard.WithCipher(padding{})}, "hashed": {guard.WithHashedKeys()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op, rec := newOp[string](t, guard.NewMemoryStore(), append(options, keepsForAnHour())...)
+			r := leave(t, op)
+			for range 2 { // the answer to the first may have been lost
+				if err := op.Complete(t.Context(), r, "yes", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := op.Complete(t.Context(), r, "no", nil); !errors.Is(err, guard.ErrStale) {
+				t.Errorf("another value: %v, want ErrStale", err)
+			}
+			if err := op.Complete(t.Context(), r, "", errors.New("declined")); !errors.Is(err, guard.ErrStale) {
+				t.Errorf("an error after it: %v, want ErrStale", err)
+			}
+			wantDo(t, op, "no", "yes")
+			if n := rec.count(guard.EventStale); n != 0 {
+				t.Errorf("told of %d double runs", n)
+			}
+		})
+	}
+}
+
+func TestComplete_TheFirstErrorThatIsRememberedCounts(t *testing.T) {
+	declined := errors.New("declined")
+	op, _ := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour(), guard.WithErrorCodec(guard.NamedErrors(map[string]error{"declined": declined})),
+		guard.OnFailure(func(error, bool) guard.Disposition { return guard.Remember }))
+	r := leave(t, op)
+	for range 2 {
+		if err := op.Complete(t.Context(), r, "", declined); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := op.Complete(t.Context(), r, "yes", nil); !errors.Is(err, guard.ErrStale) {
+		t.Errorf("a value after it: %v, want ErrStale", err)
+	}
+	if _, err := op.Do(t.Context(), "order-1", func(context.Context) (string, error) { return "again", nil }); !errors.Is(err, declined) {
+		t.Errorf("got %v, want the error that is remembered", err)
+	}
+}
+
+// A renewal comes between the completion and the end of the action, whose own value is not the
+// one that others have by then.
+func TestComplete_WhileTheActionRunsIsNoLossAndItsResultCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		op, rec := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour(), guard.WithLease(3*time.Second))
+		got, err := op.DoResult(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+			r, _ := guard.ReservationFromContext(ctx)
+			if err := op.Complete(ctx, r, "of the completion", nil); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Second)
+			return "of the action", nil
+		})
+		if err != nil || got.Value != "of the completion" || got.Stale {
+			t.Errorf("got %+v, %v, want what others have", got, err)
+		}
+		for kind, name := range map[guard.EventKind]string{guard.EventLost: "lost leases", guard.EventStale: "double runs"} {
+			if n := rec.count(kind); n != 0 {
+				t.Errorf("told of %d %s", n, name)
+			}
+		}
+		wantDo(t, op, "again", "of the completion")
+	})
+}
