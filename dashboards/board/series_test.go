@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onceguard/onceguard/dashboards/internal/board"
+	"github.com/onceguard/onceguard/dashboards/board"
 	"github.com/onceguard/onceguard/dashboards/internal/series"
 )
 

@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/onceguard/onceguard/dashboards/internal/board"
+	"github.com/onceguard/onceguard/dashboards/board"
 	"github.com/onceguard/onceguard/dashboards/internal/series"
 )
 
 // These are the rules of grafana's dashboard-linter, which cannot be a dependency, and those that
 // boards of ours have beyond it.
 
-const dir = "../.."
+const dir = ".."
 
 // rateInterval stands for $__rate_interval, so that it is known again after parsing.
 const rateInterval = "4321s"
