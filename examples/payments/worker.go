@@ -91,7 +91,7 @@ func runWorker(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		defer drain(g) // after the worker has stopped, before Redis is closed
+		defer drain(context.WithoutCancel(ctx), g) // after the worker has stopped, before Redis is closed
 		guarded, err := guardCharges(g, activities.provider)
 		if err != nil {
 			return err
@@ -138,8 +138,8 @@ func startWorker(
 
 // drain waits until the actions that run have come back and Redis has what they have left. A
 // result that Redis did not take yet is in this process alone.
-func drain(g *guard.Guard) {
-	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+func drain(ctx context.Context, g *guard.Guard) {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	if err := g.Drain(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "drain:", err)
