@@ -90,8 +90,9 @@ func addTemporal(t *testing.T, catalog series.Catalog) {
 		}
 		set[tag] = ""
 	}
+	endings := []string{"", "_total", "_seconds_bucket", "_seconds_count", "_seconds_sum", "_bucket", "_count", "_sum"}
 	for word := range words {
-		for _, ending := range []string{"", "_total", "_seconds_bucket", "_seconds_count", "_seconds_sum", "_bucket", "_count", "_sum"} {
+		for _, ending := range endings {
 			catalog.Add("temporal_"+word+ending, maps.Clone(set))
 		}
 	}

@@ -68,7 +68,8 @@ func (p pace) doubleRuns() []Rule {
 				fmt.Sprintf("group by (job, operation) (%s{%s=%q})",
 					telemetry.MetricOperationInfo, telemetry.LabelOnStorageError, guard.FailClosed),
 			),
-			summary: "{{ $labels.operation }} of {{ $labels.job }} is set to fail closed and ran without a reservation ({{ $labels.reason }})",
+			summary: "{{ $labels.operation }} of {{ $labels.job }} is set to fail closed and ran without a reservation " +
+				"({{ $labels.reason }})",
 			meaning: "An operation that must not run without its store did: the guard is switched off (disabled), it is in " +
 				"the Run mode (in_flight), or a process with other settings runs under the same name (storage). Nothing keeps " +
 				"a duplicate of these calls from having its effect.",

@@ -46,8 +46,8 @@ func (p pace) outcomes() []Rule {
 		}),
 		p.rule(alert{
 			name: OutcomesUnknown, severity: Warning,
-			expr: p.happened(recent, fmt.Sprintf("%s{%s=%q}", telemetry.MetricCalls, telemetry.LabelOutcome, guard.OutcomeUnknown)) +
-				" > 0",
+			expr: p.happened(recent, fmt.Sprintf("%s{%s=%q}",
+				telemetry.MetricCalls, telemetry.LabelOutcome, guard.OutcomeUnknown)) + " > 0",
 			summary: "{{ $labels.operation }} of {{ $labels.job }}: calls are turned away since an earlier outcome is unknown",
 			meaning: "Callers came back for a key that is held and got \"outcome unknown\": the action did not run. Their " +
 				"customers wait, and retries change nothing until the key is settled.",

@@ -54,16 +54,18 @@ func storage() []panel {
 	return []panel{
 		{
 			kind: kindStack, title: "Storage errors by phase", unit: perSec, width: 8, height: 8,
-			shows:   "Store calls that failed, by what they were to do.",
-			good:    "0.",
-			act:     "reserve: calls are rejected or unguarded. renew: leases are in danger. replace: results are missing. notify: waits are longer.",
+			shows: "Store calls that failed, by what they were to do.",
+			good:  "0.",
+			act: "reserve: calls are rejected or unguarded. renew: leases are in danger. replace: results are missing. " +
+				"notify: waits are longer.",
 			queries: []query{{expr: sum(perSecond(errors), telemetry.LabelPhase), legend: legendOf(telemetry.LabelPhase)}},
 		},
 		{
 			kind: kindStack, title: "Storage errors by class", unit: perSec, width: 8, height: 8,
-			shows:   "The same, by what went wrong.",
-			good:    "0.",
-			act:     "timeout, connection: the way to the store. readonly, cluster: a failover. out_of_memory: its limit. auth: its password.",
+			shows: "The same, by what went wrong.",
+			good:  "0.",
+			act: "timeout, connection: the way to the store. readonly, cluster: a failover. out_of_memory: its limit. " +
+				"auth: its password.",
 			queries: []query{{expr: sum(perSecond(errors), telemetry.LabelClass), legend: legendOf(telemetry.LabelClass)}},
 		},
 		{
@@ -78,7 +80,8 @@ func storage() []panel {
 			kind: kindLines, title: "Duration of store calls, 99th percentile", unit: seconds, width: 16, height: 8,
 			shows: "How long the store takes, by phase, failed calls included. The dots lead to traces.",
 			good:  "a few milliseconds, all phases alike.",
-			act:   "a step to the store's time limit is a store that does not answer. Grows with load: the store or its network is full.",
+			act: "a step to the store's time limit is a store that does not answer. Grows with load: the store or its network " +
+				"is full.",
 			queries: []query{{
 				expr:   quantile(0.99, of(telemetry.MetricPhaseDuration+bucket, storePhases()), telemetry.LabelPhase),
 				legend: legendOf(telemetry.LabelPhase), exemplars: true,

@@ -34,7 +34,8 @@ func ended(outcomes ...guard.Outcome) string {
 }
 
 func turnedAway() string {
-	return ended(guard.OutcomeRefused, guard.OutcomeMismatched, guard.OutcomeRejected, guard.OutcomeInvalid, guard.OutcomeUnknown)
+	return ended(guard.OutcomeRefused, guard.OutcomeMismatched, guard.OutcomeRejected, guard.OutcomeInvalid,
+		guard.OutcomeUnknown)
 }
 
 func glances() []panel {
@@ -215,9 +216,10 @@ func results() []panel {
 		},
 		{
 			kind: kindBars, title: "Unguarded runs by reason", unit: count, width: 8, height: 7, runbook: rules.UnguardedRuns,
-			shows: "Actions that ran without a reservation: the store failed (storage), the Run mode (in_flight), the kill switch (disabled).",
-			good:  "only in_flight, and only of operations in the Run mode.",
-			act:   "storage: mend the store, or fail closed. disabled: somebody has switched the guard off.",
+			shows: "Actions that ran without a reservation: the store failed (storage), the Run mode (in_flight), the kill switch " +
+				"(disabled).",
+			good: "only in_flight, and only of operations in the Run mode.",
+			act:  "storage: mend the store, or fail closed. disabled: somebody has switched the guard off.",
 			queries: []query{{
 				expr: sum(inStep(of(telemetry.MetricUnguarded)), telemetry.LabelReason), legend: legendOf(telemetry.LabelReason),
 			}},

@@ -48,8 +48,8 @@ func temporal() board {
 		file: "temporal.json", uid: "onceguard-temporal", title: "onceguard / Temporal activities", temporal: true,
 		description: "Guarded activities beside what the Temporal SDK says of them. SDK in a title means the SDK's own metrics. " +
 			"They need a metrics handler in client.Options, of contrib/opentelemetry or contrib/tally, with durations as " +
-			"histograms in buckets of seconds, which neither has by itself: dashboards/README.md. Names with and without _total and _seconds are taken. contrib/tally replaces the " +
-			"dots of an activity type by underscores.",
+			"histograms in buckets of seconds, which neither has by itself: dashboards/README.md. Names with and without _total and _seconds are " +
+			"taken. contrib/tally replaces the dots of an activity type by underscores.",
 		rows: []row{
 			{"At a glance", temporalGlances()},
 			{"Attempts (SDK) and what the guard made of them", attempts()},
@@ -146,7 +146,8 @@ func attemptTimes() []panel {
 	}
 	return []panel{
 		sdk("Attempts, 95th percentile (SDK)", sdkActivityLatency, "How long an attempt takes, with all that the guard does.",
-			"a few milliseconds more than the action beside it.", "much more than the action: waits, or a slow store. Always 4.75 s: buckets for milliseconds, see the README."),
+			"a few milliseconds more than the action beside it.",
+			"much more than the action: waits, or a slow store. Always 4.75 s: buckets for milliseconds, see the README."),
 		{
 			kind: kindLines, title: "Guarded actions, 95th percentile", unit: seconds, width: 12, height: 8,
 			shows: "How long the action itself takes, by operation. The dots lead to traces.",

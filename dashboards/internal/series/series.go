@@ -131,7 +131,8 @@ func (c Catalog) missingOf(s *parser.VectorSelector, known map[string]bool) []st
 	}
 	var missing []string
 	for _, m := range s.LabelMatchers {
-		if m.Name != model.MetricNameLabel && !slices.ContainsFunc(fitting, func(set map[string]string) bool { return fits(m, set) }) {
+		anyFits := slices.ContainsFunc(fitting, func(set map[string]string) bool { return fits(m, set) })
+		if m.Name != model.MetricNameLabel && !anyFits {
 			missing = append(missing, fmt.Sprintf("%s in %s", m, s))
 		}
 	}
