@@ -74,8 +74,7 @@ func (p panel) stat(id uint32) *stat.PanelBuilder {
 func (p panel) graph(id uint32) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().Id(id).Title(p.title).Description(p.description()).Datasource(source()).
 		Span(p.width).Height(p.height).Unit(p.unit).Thresholds(thresholds(p.limits)).Min(0).
-		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeTable).
-			Placement(common.LegendPlacementBottom).ShowLegend(true).Calcs([]string{"lastNotNull", "max"})).
+		Legend(p.legend()).
 		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
 		FillOpacity(10).LineWidth(1)
 	if p.kind != kindLines {
@@ -83,6 +82,10 @@ func (p panel) graph(id uint32) *timeseries.PanelBuilder {
 	}
 	if p.kind == kindBars {
 		b.DrawStyle(common.GraphDrawStyleBars)
+	}
+	if p.wide { // one stale result must be seen beside a thousand lost leases
+		b.Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNone).Group("A")).
+			ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionSymlog).Log(10).LinearThreshold(1))
 	}
 	if len(p.limits) > 0 {
 		b.ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed))
@@ -94,6 +97,17 @@ func (p panel) graph(id uint32) *timeseries.PanelBuilder {
 		b.OverrideByName(name, []dashboard.DynamicConfigValue{fixed(p.colors[name])})
 	}
 	return b
+}
+
+// legend has the largest first: what did not happen is at the end. Stacks have many series, and room
+// for them beside the graph.
+func (p panel) legend() *common.VizLegendOptionsBuilder {
+	l := common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeTable).ShowLegend(true).
+		Placement(common.LegendPlacementBottom).Calcs([]string{"lastNotNull", "max"}).SortBy("Max").SortDesc(true)
+	if p.kind == kindStack && p.width >= 12 {
+		l.Placement(common.LegendPlacementRight)
+	}
+	return l
 }
 
 func fixed(color string) dashboard.DynamicConfigValue {

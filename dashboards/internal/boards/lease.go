@@ -93,7 +93,7 @@ func dangerByOperation() panel {
 func dangerOverTime() panel {
 	total := func(counter, legend string) query { return query{expr: sum(inStep(counter)), legend: legend} }
 	return panel{
-		kind: kindBars, title: "Since when", unit: count, width: 10, height: 8,
+		kind: kindBars, title: "Since when", unit: count, width: 10, height: 8, wide: true,
 		shows: "The same over time.",
 		good:  "nothing to be seen.",
 		act: "look for what happened when the first bar begins: a deployment, a failover of the store (storage errors), a " +

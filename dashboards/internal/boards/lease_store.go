@@ -31,7 +31,7 @@ func renewals() []panel {
 			queries: []query{{expr: shareOf(sum(late, byOperation), sum(all, byOperation)), legend: legendOf(byOperation)}},
 		},
 		{
-			kind: kindStack, title: "Renewals by result", unit: perSec, width: 7, height: 8,
+			kind: kindStack, title: "Renewals by result", unit: events, width: 7, height: 8,
 			shows: "What the store said: ok; restored, the record was gone and was put back; lost; or error, no answer.",
 			good:  "ok alone. Short actions need no renewal.",
 			act:   "restored is a store that loses data (flush, eviction, failover); lost and error come before a double run.",
@@ -53,7 +53,7 @@ func storage() []panel {
 	harmful := sum(perSecond(of(telemetry.MetricStorageErrors, telemetry.LabelPhase+`!="notify"`)), byOperation)
 	return []panel{
 		{
-			kind: kindStack, title: "Storage errors by phase", unit: perSec, width: 8, height: 8,
+			kind: kindStack, title: "Storage errors by phase", unit: events, width: 8, height: 8,
 			shows: "Store calls that failed, by what they were to do.",
 			good:  "0.",
 			act: "reserve: calls are rejected or unguarded. renew: leases are in danger. replace: results are missing. " +
@@ -61,7 +61,7 @@ func storage() []panel {
 			queries: []query{{expr: sum(perSecond(errors), telemetry.LabelPhase), legend: legendOf(telemetry.LabelPhase)}},
 		},
 		{
-			kind: kindStack, title: "Storage errors by class", unit: perSec, width: 8, height: 8,
+			kind: kindStack, title: "Storage errors by class", unit: events, width: 8, height: 8,
 			shows: "The same, by what went wrong.",
 			good:  "0.",
 			act: "timeout, connection: the way to the store. readonly, cluster: a failover. out_of_memory: its limit. " +

@@ -33,6 +33,15 @@ func ended(outcomes ...guard.Outcome) string {
 	return perSecond(of(telemetry.MetricCalls, isOneOf(telemetry.LabelOutcome, words...)))
 }
 
+func outcomeColors() colors {
+	return colors{
+		string(guard.OutcomeExecuted): green, string(guard.OutcomeReplayed): "blue",
+		string(guard.OutcomeRecovered): "light-blue", string(guard.OutcomeFailed): orange,
+		string(guard.OutcomeUnguarded): "light-red", string(guard.OutcomeRejected): red,
+		string(guard.OutcomeUnknown): "dark-red",
+	}
+}
+
 func turnedAway() string {
 	return ended(guard.OutcomeRefused, guard.OutcomeMismatched, guard.OutcomeRejected, guard.OutcomeInvalid,
 		guard.OutcomeUnknown)
@@ -101,12 +110,7 @@ func callPanels() []panel {
 			act: "unguarded and rejected: the store. unknown: held keys. mismatched: one key for two inputs, a bug of the " +
 				"caller. refused: somebody else is at work on the key.",
 			queries: []query{{expr: callsBy(telemetry.LabelOutcome), legend: legendOf(telemetry.LabelOutcome)}},
-			colors: colors{
-				string(guard.OutcomeExecuted): green, string(guard.OutcomeReplayed): "blue",
-				string(guard.OutcomeRecovered): "light-blue", string(guard.OutcomeFailed): orange,
-				string(guard.OutcomeUnguarded): "light-red", string(guard.OutcomeRejected): red,
-				string(guard.OutcomeUnknown): "dark-red",
-			},
+			colors:  outcomeColors(),
 		},
 		{
 			kind: kindLines, title: "Calls by operation", unit: perSec, width: 12, height: 9,

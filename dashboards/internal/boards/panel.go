@@ -31,6 +31,7 @@ type panel struct {
 	width  uint32
 	height uint32
 	limits []limit
+	wide   bool // values of very different size: the scale is logarithmic
 
 	queries []query
 	columns []column // of a table: one for each query, in its order
@@ -105,6 +106,7 @@ const (
 	count   = units.Short
 	share   = units.PercentUnit
 	perSec  = units.RequestsPerSecond
+	events  = units.OpsPerSecond
 	seconds = units.Seconds
 	binary  = units.BytesIEC
 )

@@ -116,6 +116,7 @@ func attempts() []panel {
 			act: "refused: two attempts at once, the earlier one still runs. pending: completed later. unknown: nobody knows " +
 				"whether an earlier attempt had its effect.",
 			queries: []query{{expr: callsBy(telemetry.LabelOutcome), legend: legendOf(telemetry.LabelOutcome)}},
+			colors:  outcomeColors(),
 		},
 		{
 			kind: kindLines, title: "Failed attempts by activity type (SDK)", unit: perSec, width: 12, height: 8,
@@ -131,6 +132,7 @@ func attempts() []panel {
 			act: "rejected: the store. refused: shorten nothing, the attempt before still runs. unknown: the workflow must " +
 				"reconcile. interrupted: cancellations and worker shutdowns.",
 			queries: []query{{expr: sum(errored, telemetry.LabelOutcome), legend: legendOf(telemetry.LabelOutcome)}},
+			colors:  outcomeColors(),
 		},
 	}
 }
@@ -170,7 +172,7 @@ func workers() []panel {
 	const activities = sdkWorkerType + `="ActivityWorker"`
 	return []panel{
 		{
-			kind: kindLines, title: "Activity slots (SDK) and waiting attempts", unit: count, width: 12, height: 8,
+			kind: kindLines, title: "Activity slots (SDK) and waiting attempts", unit: count, width: 8, height: 8,
 			shows: "Slots of the activity workers, and how many attempts wait for another owner.",
 			good:  "free slots; few of those in use by attempts that wait.",
 			act:   "no slot is free and most wait: lower Options.MaxWaiting, or find who repeats the key.",
@@ -181,14 +183,20 @@ func workers() []panel {
 			},
 		},
 		{
-			kind: kindBars, title: "Completions that the server did not take (SDK)", unit: perSec, width: 12, height: 8,
-			shows: "Requests of workers to complete or fail an attempt that failed. Its result is stored: the next attempt gets it.",
-			good:  "nothing to be seen. NotFound is an attempt that had timed out.",
-			act:   "without the guard each of these repeats its effect. Look at the way to the server, and at the timeouts.",
-			queries: []query{
-				{expr: undelivered("operation"), legend: legendOf("operation")},
-				{expr: sum(perSecond(of(telemetry.MetricHits))), legend: "stored results returned (guard)"},
-			},
+			kind: kindBars, title: "Completions that the server did not take (SDK)", unit: perSec, width: 8, height: 8,
+			shows:   "Requests of workers to complete or fail an attempt that failed. Its result is stored: the next attempt gets it.",
+			good:    "nothing to be seen. NotFound is an attempt that had timed out.",
+			act:     "without the guard each of these repeats its effect. Look at the way to the server, and at the timeouts.",
+			queries: []query{{expr: undelivered("operation"), legend: legendOf("operation")}},
+		},
+		{
+			kind: kindLines, title: "Effects not repeated, by operation", unit: perSec, width: 8, height: 8,
+			shows: "Attempts that got the result of an earlier one in place of a second effect.",
+			good:  "about what the panel beside it shows, and the attempts that timed out.",
+			act:   "much more: a workflow or its caller asks for the same key again and again.",
+			queries: []query{{
+				expr: sum(perSecond(of(telemetry.MetricHits)), byOperation), legend: legendOf(byOperation),
+			}},
 		},
 	}
 }
