@@ -1,16 +1,20 @@
 # The commands of a working day. What they do is in scripts/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt fuzz faults soak mutations coverage temporal standalone sdks bench
+.PHONY: help demo demo-serve test check lint fmt fuzz faults soak mutations coverage temporal standalone sdks bench
 
 export GOWORK := off
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run the payments demo, with nothing but Go
 	@echo 'compiling the demo: the first time this takes a minute or two' >&2
 	@go -C examples run ./payments
+
+demo-serve: ## run the demo under steady load with faults now and then, for the boards
+	@echo 'compiling: the first time this takes a minute or two' >&2
+	@go -C examples run ./serve
 
 test: ## run all tests on real servers, installing what they need
 	@scripts/test.sh
