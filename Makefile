@@ -1,12 +1,12 @@
 # The commands of a working day. What they do is in scripts/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-serve test check lint fmt fuzz faults soak mutations coverage temporal standalone sdks bench
+.PHONY: help demo dashboards dashboards-preview demo-serve test check lint fmt fuzz faults soak mutations coverage temporal standalone sdks bench
 
 export GOWORK := off
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run the payments demo, with nothing but Go
 	@echo 'compiling the demo: the first time this takes a minute or two' >&2
@@ -39,6 +39,12 @@ soak: ## kill the workers of 500 workflows for two minutes, or of COUNT=, from a
 
 mutations: ## break the protocol on purpose, and see that a test notices each fault
 	@go -C tools run ./mutations
+
+dashboards: ## write the boards and rules anew from their program
+	@go -C dashboards run . -update
+
+dashboards-preview: ## draw the boards in a browser page, over the demo under load with faults
+	@scripts/preview.sh
 
 coverage: ## statement coverage of guard and redisx, over both
 	@scripts/coverage.sh
