@@ -41,7 +41,7 @@ mutations: ## break the protocol on purpose, and see that a test notices each fa
 	@go -C tools run ./mutations
 
 dashboards: ## write the boards and rules anew from their program
-	@go -C dashboards run . -update
+	@scripts/dashboards.sh -update
 
 dashboards-preview: ## draw the boards in a browser page, over the demo under load with faults
 	@scripts/preview.sh
