@@ -2,24 +2,21 @@ package leasepage
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
-	"image"
-	"image/color"
-	"image/draw"
 	"image/png"
 	"net/http"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/onceguard/onceguard/integration/internal/picture"
 )
 
 var update = flag.Bool("update", false, "take the picture of the page anew")
 
 const (
-	picture      = "../../docs/images/leases.png"
+	file         = "../../docs/images/leases.png"
 	pictureWidth = 1000
 	pictureBytes = 60_000
 )
@@ -30,13 +27,13 @@ func TestPicture_IsThereAndSmall(t *testing.T) {
 	if *update {
 		take(t)
 	}
-	file, err := os.ReadFile(picture)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := png.DecodeConfig(bytes.NewReader(file))
-	if err != nil || config.Width != pictureWidth || len(file) > pictureBytes {
-		t.Errorf("%d bytes, %d pixels wide, %v: want at most %d bytes, %d pixels", len(file), config.Width, err, pictureBytes, pictureWidth)
+	config, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil || config.Width != pictureWidth || len(data) > pictureBytes {
+		t.Errorf("%d bytes, %d pixels wide, %v: want at most %d bytes, %d pixels", len(data), config.Width, err, pictureBytes, pictureWidth)
 	}
 }
 
@@ -62,39 +59,11 @@ func take(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantNoComplaint()
-	if err := os.WriteFile(picture, small(t, shot), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// small leaves the colours that are most frequent.
-func small(t *testing.T, shot []byte) []byte {
-	t.Helper()
-	full, err := png.Decode(bytes.NewReader(shot))
+	small, err := picture.Small(shot, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[color.RGBA]int{}
-	for y := range full.Bounds().Dy() {
-		for x := range full.Bounds().Dx() {
-			counts[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
-		}
-	}
-	var colors []color.RGBA
-	for c := range counts {
-		colors = append(colors, c)
-	}
-	slices.SortFunc(colors, func(a, b color.RGBA) int { return cmp.Compare(counts[b], counts[a]) })
-	var palette color.Palette
-	for _, c := range colors[:min(len(colors), 64)] {
-		palette = append(palette, c)
-	}
-	reduced := image.NewPaletted(full.Bounds(), palette)
-	draw.Draw(reduced, full.Bounds(), full, image.Point{}, draw.Src)
-	var out bytes.Buffer
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&out, reduced); err != nil {
+	if err := os.WriteFile(file, small, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
 }

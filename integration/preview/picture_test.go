@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/onceguard/onceguard/integration/internal/picture"
 	"github.com/onceguard/onceguard/integration/preview"
 	"github.com/onceguard/onceguard/internal/realtest"
 )
@@ -61,10 +62,14 @@ func TestBoards_AreDrawnWithoutAnEmptyPanel(t *testing.T) {
 		t.Run(board.UID, func(t *testing.T) {
 			ctx, closes := chromedp.NewContext(allocated)
 			defer closes()
-			picture := draw(ctx, t, fmt.Sprintf("%s/d/%s?range=%d&step=2&scrape=1", server.URL, board.UID, int(runs.Seconds())))
+			shot := draw(ctx, t, fmt.Sprintf("%s/d/%s?range=%d&step=2&scrape=1", server.URL, board.UID, int(runs.Seconds())))
 			if *update {
 				file := filepath.Join(root, "docs", "images", board.UID+".png")
-				if err := os.WriteFile(file, picture, 0o644); err != nil { //nolint:gosec // public
+				small, err := picture.Small(shot, 128)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, small, 0o644); err != nil { //nolint:gosec // public
 					t.Fatal(err)
 				}
 			}
@@ -73,7 +78,7 @@ func TestBoards_AreDrawnWithoutAnEmptyPanel(t *testing.T) {
 }
 
 // draw returns the picture of a page, of which every panel must have something in it.
-func draw(ctx context.Context, t *testing.T, page string) (picture []byte) {
+func draw(ctx context.Context, t *testing.T, page string) (shot []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
