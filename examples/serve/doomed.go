@@ -62,6 +62,8 @@ func runDoomed(ctx context.Context, d doom) error {
 func (w *world) kill(ctx context.Context, _ time.Duration) error {
 	w.doomed.Lock()
 	defer w.doomed.Unlock()
+	w.store.RLock()
+	defer w.store.RUnlock()
 	queue := fmt.Sprintf("%s-doomed-%d", w.queue, w.numbers.Add(1))
 	doomed, err := stage.StartWorker(doom{
 		Temporal: w.server, Redis: w.redisAddr, Bank: w.bank.URL, Queue: queue, Lease: w.lease,
@@ -82,17 +84,8 @@ func (w *world) kill(ctx context.Context, _ time.Duration) error {
 			}
 		}
 	}
-	patience := time.After(20 * time.Second)
-	for range runs {
-		select {
-		case <-w.holding:
-		case <-doomed.Gone():
-			return errors.New("the worker has ended by itself")
-		case <-patience:
-			return errors.New("the worker does not get its work")
-		case <-ctx.Done():
-			return nil
-		}
+	if err := w.untilHolding(ctx, doomed, len(runs)); err != nil {
+		return err
 	}
 	doomed.Kill()
 	stop, err := w.startWorker(ctx, queue)
@@ -102,6 +95,27 @@ func (w *world) kill(ctx context.Context, _ time.Duration) error {
 	defer stop()
 	for _, run := range runs {
 		_ = run.Get(ctx, nil) // some fail: their outcome is unknown
+	}
+	return nil
+}
+
+// untilHolding waits until the worker is in so many effects, or has no more within two leases.
+func (w *world) untilHolding(ctx context.Context, doomed *stage.Process, want int) error {
+	patience := 20 * time.Second
+	for n := range want {
+		select {
+		case <-w.holding:
+			patience = 2 * w.lease
+		case <-doomed.Gone():
+			return errors.New("the worker has ended by itself")
+		case <-time.After(patience):
+			if n == 0 {
+				return errors.New("the worker does not get its work")
+			}
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return nil
 }

@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
 
 	"github.com/onceguard/onceguard/examples/internal/provider"
-	"github.com/onceguard/onceguard/guard"
 )
 
 // doubt sends orders whose answers are lost: the charge is found by the hook, the mail stays unknown.
 func (w *world) doubt(ctx context.Context, _ time.Duration) error {
+	w.store.RLock()
+	defer w.store.RUnlock()
 	var runs []client.WorkflowRun
 	for _, step := range []string{actCharge, actReceipt} {
 		if run := w.start(ctx, provider.Order{ID: doubtful + w.newKey(step), Cents: 700}, w.queue, step); run != nil {
@@ -56,6 +58,8 @@ func (w *world) mid(ctx context.Context, key string, takes time.Duration, in fun
 }
 
 func (w *world) stale(ctx context.Context, _ time.Duration) error {
+	w.store.RLock()
+	defer w.store.RUnlock()
 	key := w.newKey("stale")
 	return w.mid(ctx, key, w.lease, func() error {
 		if err := w.forget(ctx, key); err != nil {
@@ -67,11 +71,15 @@ func (w *world) stale(ctx context.Context, _ time.Duration) error {
 }
 
 func (w *world) evict(ctx context.Context, _ time.Duration) error {
+	w.store.RLock()
+	defer w.store.RUnlock()
 	key := w.newKey("evict")
 	return w.mid(ctx, key, w.lease, func() error { return w.forget(ctx, key) })
 }
 
 func (w *world) large(ctx context.Context, _ time.Duration) error {
+	w.store.RLock()
+	defer w.store.RUnlock()
 	for range 3 {
 		w.callFor(ctx, opReport, w.newKey("large"), large(2*resultLimit), 0)
 	}
@@ -102,6 +110,8 @@ func (w *world) switchOff(ctx context.Context, length time.Duration) error {
 
 // stallLogs loses more leases than there is room for lines about them.
 func (w *world) stallLogs(ctx context.Context, length time.Duration) error {
+	w.store.RLock()
+	defer w.store.RUnlock()
 	flowing := make(chan struct{})
 	defer close(flowing)
 	if !w.signals.stalled.CompareAndSwap(nil, &flowing) {
@@ -109,9 +119,18 @@ func (w *world) stallLogs(ctx context.Context, length time.Duration) error {
 	}
 	defer w.signals.stalled.Store(nil)
 	var calls crowd
+	room := make(chan struct{}, 20) // reserve at once
 	for range 1500 {
 		key := w.newKey("logs")
-		calls.Go(func() { w.call(ctx, opExport, key, length, guard.WaitAtMost(0)) })
+		room <- struct{}{}
+		calls.Go(func() {
+			begun := sync.OnceFunc(func() { <-room })
+			defer begun()
+			_, _ = w.ops[opExport].Do(ctx, key, func(ctx context.Context) (string, error) {
+				begun()
+				return "late", pause(ctx, nil, length)
+			})
+		})
 	}
 	calls.Wait()
 	return nil

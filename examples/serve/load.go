@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/onceguard/onceguard/examples/internal/provider"
-	"github.com/onceguard/onceguard/guard"
 )
 
 // atOnce bounds the orders that are started and not over, for a store that stands still.
@@ -132,14 +131,14 @@ func (w *world) leaves(ctx context.Context, key string) {
 }
 
 // call calls an operation whose action takes so long. Its errors are for the metrics to tell.
-func (w *world) call(ctx context.Context, op, key string, takes time.Duration, options ...guard.CallOption) {
-	w.callFor(ctx, op, key, "done", takes, options...)
+func (w *world) call(ctx context.Context, op, key string, takes time.Duration) {
+	w.callFor(ctx, op, key, "done", takes)
 }
 
-func (w *world) callFor(ctx context.Context, op, key, result string, takes time.Duration, options ...guard.CallOption) {
+func (w *world) callFor(ctx context.Context, op, key, result string, takes time.Duration) {
 	_, _ = w.ops[op].Do(ctx, key, func(ctx context.Context) (string, error) {
 		return result, pause(ctx, nil, takes)
-	}, options...)
+	})
 }
 
 // crowd is calls at once.

@@ -56,6 +56,29 @@ func TestParse_RefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
+// The compose file gives the demo flags that it has.
+func TestParse_TakesTheFlagsOfTheComposeFile(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, demo, _ := strings.Cut(string(text), "\n  demo:\n")
+	_, demo, _ = strings.Cut(demo, "    command:\n")
+	var flags []string
+	for line := range strings.Lines(demo) {
+		flag, ok := strings.CutPrefix(line, "      - ")
+		if !ok {
+			break
+		}
+		flags = append(flags, strings.TrimSpace(flag))
+	}
+	o, err := parse(flags)
+	if err != nil || o.temporal == "" || o.redis == "" || o.otlp == "" || o.traceURL == "" || !o.logs {
+		t.Errorf("%v: %+v, %v", flags, o, err)
+	}
+}
+
 // sample is a pattern of series: a metric, and labels that are as given.
 type sample struct {
 	name, label, value string
@@ -136,13 +159,13 @@ func wanted(t *testing.T) map[string]sample {
 func TestServe_MovesEveryOutcomeAndFaultMetricAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	addr := fmt.Sprintf("127.0.0.1:%d", realtest.FreePort(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	running, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(running, []string{
-			"-addr", addr, "-lease", "600ms", "-every", "2s", "-rate", "8",
+			"-addr", addr, "-lease", "750ms", "-every", "2s", "-rate", "8",
 			"-temporal", realtest.SharedTemporal(t).Addr(), "-redis", realtest.SharedRedis(t).Addr(),
 		})
 	}()

@@ -40,7 +40,7 @@ type world struct {
 	queue     string
 	off       atomic.Bool // the kill switch of opLedger
 	numbers   atomic.Int64
-	store     sync.Mutex     // one fault of the store at a time
+	store     sync.RWMutex   // one fault of the store at a time, and none while another needs the store
 	doomed    sync.Mutex     // one doomed worker at a time
 	calls     sync.WaitGroup // what the load and the faults have started
 	closers   []func()       // the last first
