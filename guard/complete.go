@@ -26,7 +26,7 @@ func WithTurn(job string, number int64) CallOption {
 	return callOption(func(c *callConfig) { c.turn = &Turn{Job: job, Number: number} })
 }
 
-const maxTurn = 1<<53 - 1 // what every store holds exactly
+const maxExact = 1<<53 - 1 // what every store holds exactly
 
 // check says what is wrong with a turn.
 func (t *Turn) check() error {
@@ -36,15 +36,15 @@ func (t *Turn) check() error {
 	if err := checkName(t.Job, "the id of a run"); err != nil {
 		return fmt.Errorf("the job of WithTurn: %w", err)
 	}
-	if t.Number < 0 || t.Number > maxTurn {
-		return fmt.Errorf("the number of WithTurn, %d: not between 0 and %d", t.Number, int64(maxTurn))
+	if t.Number < 0 || t.Number > maxExact {
+		return fmt.Errorf("the number of WithTurn, %d: not between 0 and %d", t.Number, int64(maxExact))
 	}
 	return nil
 }
 
 // Reservation is what completes an action that was left to a later completion: which key
-// it has, and that it has it. It may be stored and sent, for example as JSON. Who has it can settle the
-// key, so treat it as a secret.
+// it has, and that it has it. It may be stored and sent, for example as JSON. Who has it can
+// settle the key, so treat it as a secret.
 type Reservation struct {
 	Operation   string      `json:"operation"`
 	Key         string      `json:"key"`
@@ -83,8 +83,9 @@ func (r *Reservation) record() Record {
 }
 
 // Kept returns the reservation of a key whose action has left it to a later completion,
-// for those who have the key and not the reservation. Of a key that has a result it is the one of the run that made it, so
-// that a completion may be tried again. It says false when the key has neither. Its errors are [ErrInvalidKey], [ErrStorage] and the context's.
+// for those who have the key and not the reservation. Of a key that has a result it is the
+// one of the run that made it, so that a completion may be tried again. It says false when the
+// key has neither. Its errors are [ErrInvalidKey], [ErrStorage] and the context's.
 func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool, error) {
 	if err := o.usable(ctx); err != nil {
 		return Reservation{}, false, err
@@ -113,17 +114,20 @@ func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool,
 // value, or, if there is an error, leaves the key as if the action had returned that:
 // released, or held or remembered as [OnFailure] and the operation's other options say.
 // To whoever waits for the key it is as any end of a run. The reservation may have run
-// out meanwhile, as long as nobody else has the key.
+// out meanwhile, as long as nobody else has the key. The kill switch of [WithEnabled] has no say.
 //
-// A repeat with the same reservation and end is the same completion and succeeds, so
-// that it may be tried again after any error. The first completion counts: one with another value later is
-// [ErrStale], since others may have the first one, and so is one with an error. To complete has the outcome executed, or failed with
+// A repeat with the same reservation and end is the same completion and succeeds, so that it may be
+// tried again after any error. The first value counts: another one later is [ErrStale], since others may
+// have the first, and so is an error after it. So does the first error that is remembered; one that frees
+// or holds the key leaves it open to a value that comes after it. To complete has the outcome executed, or failed with
 // an error, and to have left the key before had the outcome pending.
 //
 // Its errors are [ErrStale] when another owner has the key or it is settled otherwise; [ErrStorage] when the
-// store has not said, in both modes of [OnStorageError]; [ErrDraining], and one that says what is wrong with the
-// reservation. A value that cannot be encoded, or is too large, is not stored, counted, and no
-// error, as at the end of any action.
+// store has not said, in both modes of [OnStorageError], in which case it may have stored all the same;
+// [ErrDraining]; and one that says what is wrong with the reservation. A value that cannot be encoded, or is too
+// large, is not stored, counted, and no error, as at the end of any action.
+//
+// Whoever may call it is trusted: a reservation that was made up completes a key that is free.
 func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, failure error) error {
 	if err := o.usable(ctx); err != nil {
 		return err
@@ -154,7 +158,7 @@ func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, fai
 func (c *call) checkCompletion(r *Reservation, failure error) error {
 	var faults faults
 	faults.wrong(r.Operation != c.op.name, fmt.Sprintf("the reservation is of operation %q", r.Operation))
-	faults.wrong(r.Token == "" || r.Fence <= 0, "the reservation is not one of ReservationFromContext or Kept")
+	faults.wrong(r.Token == "" || r.Fence <= 0 || r.Fence > maxExact || r.Attempt < 0 || r.Attempt > maxExact, "the reservation is not one of ReservationFromContext or Kept")
 	if err := checkName(r.Key, anOrderNumber); err != nil {
 		faults = append(faults, fmt.Errorf("%w: %w", ErrInvalidKey, err))
 	}
@@ -184,17 +188,24 @@ func (c *call) complete(ctx context.Context, failure error, same func([]byte) (b
 		return OutcomeRejected, c.storageError(PhaseReplace, Classify(err), err)
 	case c.settled:
 		return outcome, c.repeated(ctx, failure, same)
+	case c.refused && c.free(ctx): // the record was gone, and the key is as free as it was to be
 	case c.stale, c.refused:
 		return outcome, fmt.Errorf("onceguard: operation %q: %w", c.op.name, ErrStale)
 	}
 	return outcome, nil
 }
 
+// free reports whether the key is free, by the word of this completion.
+func (c *call) free(ctx context.Context) bool {
+	loaded, err := c.load(ctx)
+	return err == nil && loaded.Found && loaded.Record.Status == StatusReleased && loaded.Record.Owner.Token == c.own.Owner.Token
+}
+
 // repeated is the answer to the completion of what was completed before: the first one counts.
 func (c *call) repeated(ctx context.Context, failure error, same func([]byte) (bool, error)) error {
 	loaded, err := c.load(ctx)
 	if err != nil {
-		return c.storageError(PhaseLoad, Classify(err), err)
+		return c.storageError(PhaseReplace, Classify(err), err)
 	}
 	rec := loaded.Record
 	is := failure != nil && rec.Status == StatusFailed
@@ -206,7 +217,7 @@ func (c *call) repeated(ctx context.Context, failure error, same func([]byte) (b
 	}
 	switch {
 	case err != nil:
-		return c.storageError(PhaseLoad, ClassEncoding, err)
+		return c.storageError(PhaseReplace, ClassEncoding, err)
 	case !is:
 		return fmt.Errorf("onceguard: operation %q: %w: it was completed before, with something else", c.op.name, ErrStale)
 	}

@@ -89,3 +89,75 @@ func TestComplete_WhileTheActionRunsIsNoLossAndItsResultCounts(t *testing.T) {
 		wantDo(t, op, "again", "of the completion")
 	})
 }
+
+// The record is gone, or its tombstone is: the key is as free as an error leaves it.
+func TestComplete_AnErrorMayBeTriedAgainAlsoWhenTheRecordIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := guard.NewMemoryStore()
+		op, _ := newOp[string](t, store, keepsForAnHour(), guard.WithLease(time.Second), guard.WithRetention(time.Second))
+		r := leave(t, op)
+		time.Sleep(48 * time.Hour)
+		for range 2 {
+			if err := op.Complete(t.Context(), r, "", errors.New("declined")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Hour)
+		}
+		wantDo(t, op, "again", "again")
+	})
+}
+
+// Another process has the operation in the Run mode, and completes what this one has kept.
+func TestComplete_InTheRunModeItSettlesTheKeyToo(t *testing.T) {
+	for name, failure := range map[string]error{"value": nil, "error": errors.New("declined")} {
+		t.Run(name, func(t *testing.T) {
+			store := guard.NewMemoryStore()
+			op, _ := newOp[string](t, store, keepsForAnHour(), guard.OnInFlight(guard.Refuse))
+			other, _ := newOp[string](t, store, guard.OnInFlight(guard.Run))
+			r := leave(t, op)
+			if err := other.Complete(t.Context(), r, "approved", failure); err != nil {
+				t.Fatal(err)
+			}
+			want := "approved"
+			if failure != nil {
+				want = "again"
+			}
+			wantDo(t, op, "again", want)
+			if err := other.Complete(t.Context(), r, "another", nil); !errors.Is(err, guard.ErrStale) {
+				t.Errorf("got %v, want ErrStale", err)
+			}
+		})
+	}
+}
+
+// The action outlives the tombstone of its own completion.
+func TestComplete_WithAnErrorLongBeforeTheActionLeavesIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		op, rec := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour(), guard.WithLease(3*time.Second))
+		_, err := op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+			r, _ := guard.ReservationFromContext(ctx)
+			if err := op.Complete(ctx, r, "", errors.New("declined")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			return "", errLater
+		})
+		if !errors.Is(err, errLater) || rec.count(guard.EventLost) != 0 {
+			t.Errorf("got %v, told of %d lost leases", err, rec.count(guard.EventLost))
+		}
+	})
+}
+
+func TestComplete_RefusesNumbersThatNoStoreHoldsExactly(t *testing.T) {
+	op, _ := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour())
+	r := leave(t, op)
+	for _, change := range []func(*guard.Reservation){
+		func(r *guard.Reservation) { r.Fence = 1 << 60 }, func(r *guard.Reservation) { r.Attempt = -1 },
+	} {
+		wrong := r
+		change(&wrong)
+		if err := op.Complete(t.Context(), wrong, "yes", nil); err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrStorage) {
+			t.Errorf("%+v: %v, want that it is no reservation", wrong, err)
+		}
+	}
+}

@@ -146,6 +146,8 @@ func (e *StorageError) Error() string {
 // undone says what a store that fails in a phase leaves undone.
 func undone(phase Phase) string {
 	switch phase { //nolint:exhaustive // all others are part of a call
+	case PhaseReplace: // of a completion: a call never returns it
+		return "the run may not be completed"
 	case PhaseErase:
 		return "the key may not be erased"
 	case PhaseResolve:

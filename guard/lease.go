@@ -16,6 +16,7 @@ type heldLease struct {
 	lastOK     atomic.Pointer[time.Time] // when the last acknowledged reserve or renewal was sent; stop reads it
 	retry      time.Duration             // grows while renewals fail near the lease's end
 	lost       sync.Once                 // reported
+	completed  atomic.Bool               // the run was, while its action goes on
 	lease      *Lease                    // what the action sees of it
 	cancel     context.CancelCauseFunc   // of the action's context
 	want       mark                      // what the next renewal writes beside the lease
@@ -122,7 +123,7 @@ func (h *heldLease) renewal(ctx context.Context, asked marking) (next time.Time,
 		return h.failed(ctx, sent), true
 	case reply.Status == RenewLost:
 		err = ErrLeaseLost
-		if !h.c.completedAlready(ctx) {
+		if h.completed.Store(h.c.completedAlready(ctx)); !h.completed.Load() {
 			h.report(ctx, ReasonTaken)
 		}
 		return next, false

@@ -165,7 +165,7 @@ func (c *call) write(ctx context.Context, s settlement) error {
 		return c.keepHeld(ctx, s.reason)
 	case wayRelease, wayKeep:
 	}
-	if c.op.onInFlight == Run {
+	if c.op.onInFlight == Run && !c.completes {
 		return nil // the mode never takes a key
 	}
 	return c.release(ctx)
@@ -180,7 +180,7 @@ func (c *call) replaced(ctx context.Context, reply ReplaceReply, s settlement) {
 			c.takeFirst(ctx, s.data)
 		}
 	case reply.Status != ReplaceStale:
-	case c.op.onInFlight == Run:
+	case c.op.onInFlight == Run && !c.completes:
 		c.takeEarlier(ctx)
 	case c.own.Fence == 0 && c.request.Unreadable != nil:
 		// What is in the way is the result that could not be decoded.
@@ -289,7 +289,7 @@ func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) 
 		c.kept = true
 	case held != nil:
 		c.kept = true
-		if err == nil && !c.completedAlready(ctx) {
+		if err == nil && !held.completed.Load() && !c.completedAlready(ctx) {
 			held.report(ctx, ReasonTaken)
 		}
 	}

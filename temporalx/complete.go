@@ -77,13 +77,16 @@ func withReservation(ctx context.Context) context.Context {
 // round the workflow would go on while the key is free, and another call
 // would have the effect again.
 //
-// It may be tried again after any error, with the same result: an error of guard.ErrStorage has
-// completed nothing, and one of Temporal's may have stored the record. guard.ErrStale means that a
-// later attempt has the key, or that somebody has settled it, such as by a completion with another result, of which
-// the first counts: neither record nor activity is touched. A serviceerror.NotFound means that the attempt was over already; a later one finds the
-// result. The interceptor is one with the rule of the activity, on the same store; it
-// need not be that of a worker. Nothing checks that the result is of the activity's result type, and one that
-// cannot be stored, such as one that is too large, is no error: see guard.WithMaxResultBytes.
+// It may be tried again after any error, with the same result: one of guard.ErrStorage or of Temporal may have
+// stored the record all the same. guard.ErrStale means that a later attempt has the key, or that somebody
+// has settled it, such as by a completion with another result, of which the first counts: neither record nor
+// activity is touched. With a data converter that makes other bytes each time and knows no converter.RawValue
+// nobody can tell whether a result is the same: a repeat is guard.ErrStale then, and the next attempt has
+// the first one. A serviceerror.NotFound means that the attempt was over already; a later one finds the result.
+//
+// The interceptor is one with the rule of the activity, on the same store; it need not be that of a worker.
+// Nothing checks that the result is of the activity's result type, and one that cannot be stored, such as
+// one that is too large, is no error: see guard.WithMaxResultBytes.
 func (w *Interceptor) CompleteActivity(ctx context.Context, c client.Client, token []byte, result any, err error) error {
 	if err := w.mayComplete(ctx, c); err != nil {
 		return err
@@ -118,9 +121,10 @@ type PendingActivity struct {
 }
 
 // CompleteActivityByID is [Interceptor.CompleteActivity] for those who have no token, by
-// c.CompleteActivityByID. It looks for the reservation under the key. If there is none that waits for its completion, and no
-// result that is the same, the error is guard.ErrStale, and the activity is not completed. So it is when the key was freed by a try with an
-// error whose second half failed; complete the activity by the client's own method then.
+// c.CompleteActivityByID. It looks for the reservation under the key. If there is none that waits for its
+// completion, and no result that is the same, the error is guard.ErrStale, and the activity is not completed.
+// So it is when a try with an error has freed or held the key and its second half failed; complete the
+// activity by the client's own method then.
 func (w *Interceptor) CompleteActivityByID(ctx context.Context, c client.Client, of PendingActivity, result any, err error) error {
 	if err := w.mayComplete(ctx, c); err != nil {
 		return err

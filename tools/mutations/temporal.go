@@ -50,7 +50,7 @@ func waiting() []mutation {
 		},
 		{
 			"an early completion is a lost lease", "guard/lease.go",
-			"		if !h.c.completedAlready(ctx) {\n", "		if true {\n",
+			"		if h.completed.Store(h.c.completedAlready(ctx)); !h.completed.Load() {\n", "		if true {\n",
 			"guard", "^TestComplete_WhileTheActionRunsIsNoLossAndItsResultCounts$",
 		},
 		{
