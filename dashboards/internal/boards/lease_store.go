@@ -71,10 +71,10 @@ func storage() []panel {
 		{
 			kind: kindLines, title: "Storage errors by calls and renewals", unit: share, width: 8, height: 8,
 			limits: over(0.006, 0.0144), runbook: rules.StorageErrorBudgetBurn,
-			shows:   "Failed store calls by calls and renewals, by operation. Lost notifications are left out.",
+			shows:   "Failed store calls by calls and renewals, by operation, drawn up to 100 %: a call can fail in more than one phase. Lost notifications are left out.",
 			good:    "below 0.1 %, the budget.",
 			act:     "the alert fires at 14.4 times the budget over an hour, or 6 times over six hours.",
-			queries: []query{{expr: shareOf(harmful, calls), legend: legendOf(byOperation)}},
+			queries: []query{{expr: "clamp_max(" + shareOf(harmful, calls) + ", 1)", legend: legendOf(byOperation)}},
 		},
 		{
 			kind: kindLines, title: "Duration of store calls, 99th percentile", unit: seconds, width: 16, height: 8,
