@@ -56,7 +56,7 @@ func faults() []fault {
 		{"off", "the kill switch of an operation that fails closed is thrown", 2, []string{
 			`onceguard_unguarded_total{reason="disabled"}`,
 		}, (*world).switchOff},
-		{"logs", "the log stands still while 1500 actions outlive their limit", 2, []string{
+		{"logs", "the log stands still while 1200 actions outlive their limit", 2, []string{
 			`onceguard_log_lines_dropped_total`, `onceguard_leases_lost_total`,
 		}, (*world).stallLogs},
 	}

@@ -40,7 +40,9 @@ func (w *world) forget(ctx context.Context, key string) error {
 func (w *world) mid(ctx context.Context, key string, takes time.Duration, in func() error) error {
 	began := make(chan struct{}, 1)
 	var calls crowd
+	ended := make(chan struct{})
 	calls.Go(func() {
+		defer close(ended)
 		_, _ = w.ops[opLedger].Do(ctx, key, func(ctx context.Context) (string, error) {
 			began <- struct{}{}
 			return "slow", pause(ctx, nil, takes)
@@ -50,8 +52,8 @@ func (w *world) mid(ctx context.Context, key string, takes time.Duration, in fun
 	select {
 	case <-began:
 		return in()
-	case <-time.After(5 * time.Second):
-		return errors.New("the action does not begin: the store fails")
+	case <-ended:
+		return errors.New("the action did not begin: the store fails")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -120,7 +122,7 @@ func (w *world) stallLogs(ctx context.Context, length time.Duration) error {
 	defer w.signals.stalled.Store(nil)
 	var calls crowd
 	room := make(chan struct{}, 20) // reserve at once
-	for range 1500 {
+	for range 1200 {
 		key := w.newKey("logs")
 		room <- struct{}{}
 		calls.Go(func() {
