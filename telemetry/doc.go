@@ -10,6 +10,13 @@
 // logger's handler while the call waits: give ones that do not block, such as a
 // batch processor.
 //
+// A panic in a tracer, a span processor, a synchronous exporter or a log handler is contained: what
+// it was to show is lost, and the action, its result and its key are as they would be without it. Two
+// things are not ours to contain. A batch processor exports in a goroutine of the SDK, where a panic
+// of the exporter ends the process. A [runtime.Goexit], as that of a test's FailNow, ends the goroutine
+// that it comes in: if that is a caller who has the key and has not run the action, the key stays
+// reserved until its lease is over.
+//
 // # What is never shown
 //
 // No key, input, result or error text becomes an attribute, a label or a part of
