@@ -47,7 +47,7 @@ func newOperations(g *guard.Guard, lease time.Duration, off *atomic.Bool) (opera
 		opCoupon:  {guard.OnStorageError(guard.FailClosed), guard.OnInFlight(guard.Refuse)},
 		opIndex:   {guard.OnInFlight(guard.Run)},
 		opReport:  {guard.WithMaxResultBytes(resultLimit), guard.WithWaitBound(10 * lease)},
-		opExport:  {guard.WithMaxHold(lease)},
+		opExport:  {guard.WithMaxHold(lease / 4)}, // its limit is noticed by the first renewal
 	}
 	made := operations{}
 	for name, options := range settings {
