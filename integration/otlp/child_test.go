@@ -83,7 +83,20 @@ type tale struct {
 }
 
 // receipt is the result of an action.
-type receipt struct{ Card, Padding string }
+type receipt struct {
+	Card, Padding string
+	Broken        broken
+}
+
+// broken is a text that cannot be encoded if there is one. The error quotes it.
+type broken string
+
+func (b broken) MarshalText() ([]byte, error) {
+	if b != "" {
+		return nil, fmt.Errorf("cannot encode %s", string(b))
+	}
+	return nil, nil
+}
 
 type child struct {
 	config
@@ -257,7 +270,9 @@ func (c *child) act(ctx context.Context) (receipt, error) {
 	case "panics":
 		panic(o.Card)
 	case "is large":
-		return receipt{o.Card, strings.Repeat(o.Card, resultAtMost)}, nil
+		return receipt{Card: o.Card, Padding: strings.Repeat(o.Card, resultAtMost)}, nil
+	case "is broken":
+		return receipt{Card: o.Card, Broken: broken(o.Card)}, nil
 	}
 	return receipt{Card: o.Card}, nil
 }

@@ -101,6 +101,8 @@ func TestCase_O2_NoSecretGoesOverOTLP(t *testing.T) {
 	a.fails("panics", "panic")
 	a.do("large", opCharge, order{Then: "is large"})
 	a.ends("large", "executed")
+	a.do("broken", opCharge, order{Then: "is broken"})
+	a.ends("broken", "executed")
 	a.do("charged", opCharge, order{})
 	a.ends("charged", "executed")
 	b.do("replayed", opCharge, order{})
@@ -118,6 +120,13 @@ func TestCase_O2_NoSecretGoesOverOTLP(t *testing.T) {
 	l.wantNoSecret()
 	l.wantLogsOfTheTraces()
 	readDocumentation(t).judge(l)
+	l.want("broken", `
+		request
+		  guard payment.charge = executed, unstored_reason encoding
+		    guard.reserve = acquired
+		    charge
+		    guard.release = released
+	`)
 	for call, kind := range map[string]string{
 		"declined": "*errors.errorString", "panics": "unwound", "of another input": "mismatch", "of a bad key": "invalid_key",
 		"leaves it held": "*errors.errorString", "asks in vain": "outcome_unknown",
