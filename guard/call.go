@@ -77,12 +77,19 @@ func (c *call) do(ctx context.Context, opts []CallOption) (end CallEnd, err erro
 
 // steps returns the outcome, or failed with the action's error.
 func (c *call) steps(ctx context.Context, opts []CallOption) (Outcome, error) {
+	var config callConfig
+	for _, o := range opts {
+		if o != nil {
+			o.applyCall(&config)
+		}
+	}
+	c.names = config.reason
 	if c.disabled() {
 		c.obs.event(ctx, Event{Kind: EventUnguarded, Reason: ReasonDisabled})
 		c.off = true
 		return c.run(ctx, OutcomeUnguarded)
 	}
-	if err := c.prepare(opts); err != nil {
+	if err := c.prepare(config); err != nil {
 		return OutcomeInvalid, err
 	}
 	if ended(ctx) != nil {
@@ -111,13 +118,7 @@ func (c *call) draining() (Outcome, error) {
 }
 
 // prepare checks the call before anything is asked of the store.
-func (c *call) prepare(opts []CallOption) error {
-	var config callConfig
-	for _, o := range opts {
-		if o != nil {
-			o.applyCall(&config)
-		}
-	}
+func (c *call) prepare(config callConfig) error {
 	if err := c.op.checkKey(c.key.Name); err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (c *call) prepare(opts []CallOption) error {
 	if config.waitAtMost != nil {
 		bound = min(bound, *config.waitAtMost)
 	}
-	c.waitTo, c.onWait, c.names = time.Now().Add(bound), config.onWait, config.reason
+	c.waitTo, c.onWait = time.Now().Add(bound), config.onWait
 	c.request = ReserveRequest{
 		Key:       c.stored,
 		Owner:     Owner{Token: newToken(), Label: c.op.label, TraceParent: c.obs.traceParent()},

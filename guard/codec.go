@@ -19,6 +19,14 @@ type resultChecker interface{ CheckResult(ptr any) error }
 // operation is an error then.
 type errorCodecOwner interface{ ErrorCodec() ErrorCodec }
 
+// Codecs may have a method SameResult(earlier []byte, v any) (bool, error), for results that are not
+// the same bytes each time. It gets what Marshal has made of an earlier result, and a value of the
+// operation's result type. Without it a completion is a repeat of another one if their bytes are the
+// same, see [Operation.Complete].
+type resultComparer interface {
+	SameResult(earlier []byte, v any) (bool, error)
+}
+
 // Codec turns results into bytes and back. It is used by many goroutines at
 // once.
 type Codec interface {

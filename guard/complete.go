@@ -120,7 +120,7 @@ func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool,
 // tried again after any error. The first value counts: another one later is [ErrStale], since others may
 // have the first, and so is an error after it. So does the first error that is remembered; one that frees
 // or holds the key leaves it open to a value that comes after it. To complete has the outcome executed, or failed with
-// an error, and to have left the key before had the outcome pending.
+// an error, or replayed if it is a repeat; to have left the key before had the outcome pending.
 //
 // Its errors are [ErrStale] when another owner has the key or it is settled otherwise; [ErrStorage] when the
 // store has not said, in both modes of [OnStorageError], in which case it may have stored all the same;
@@ -146,7 +146,7 @@ func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, fai
 	ctx, c.obs = observeCall(ctx, op.observer, op.callInfo(whole))
 	end := CallEnd{Outcome: OutcomeRejected, Fence: r.Fence, Attempt: r.Attempt}
 	defer func() { c.obs.end(end) }()
-	if !op.guard.calls.enter(false) {
+	if !op.guard.calls.enter(runningFrom(ctx).partOf(op.guard)) {
 		_, end.Err = c.draining()
 		return end.Err
 	}
@@ -187,10 +187,13 @@ func (c *call) complete(ctx context.Context, failure error, same func([]byte) (b
 	case err != nil:
 		return OutcomeRejected, c.storageError(PhaseReplace, Classify(err), err)
 	case c.settled:
-		return outcome, c.repeated(ctx, failure, same)
+		if err := c.repeated(ctx, failure, same); err != nil {
+			return OutcomeRejected, err
+		}
+		return OutcomeReplayed, nil
 	case c.refused && c.free(ctx): // the record was gone, and the key is as free as it was to be
 	case c.stale, c.refused:
-		return outcome, fmt.Errorf("onceguard: operation %q: %w", c.op.name, ErrStale)
+		return OutcomeRejected, fmt.Errorf("onceguard: operation %q: %w", c.op.name, ErrStale)
 	}
 	return outcome, nil
 }
@@ -203,6 +206,8 @@ func (c *call) free(ctx context.Context) bool {
 
 // repeated is the answer to the completion of what was completed before: the first one counts.
 func (c *call) repeated(ctx context.Context, failure error, same func([]byte) (bool, error)) error {
+	ctx, cancel := c.after(ctx)
+	defer cancel()
 	loaded, err := c.load(ctx)
 	if err != nil {
 		return c.storageError(PhaseReplace, Classify(err), err)
@@ -222,12 +227,6 @@ func (c *call) repeated(ctx context.Context, failure error, same func([]byte) (b
 		return fmt.Errorf("onceguard: operation %q: %w: it was completed before, with something else", c.op.name, ErrStale)
 	}
 	return nil
-}
-
-// Codecs may have a method SameResult, for results that are not the same bytes each time. It gets what
-// Marshal has made of an earlier result, and a value of the operation's result type.
-type resultComparer interface {
-	SameResult(earlier []byte, v any) (bool, error)
 }
 
 func sameResult[T any](op *operation, key Key, earlier []byte, value T) (bool, error) {

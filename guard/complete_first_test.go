@@ -43,6 +43,8 @@ func TestComplete_TheFirstOneCounts(t *testing.T) {
 			if n := rec.count(guard.EventStale); n != 0 {
 				t.Errorf("told of %d double runs", n)
 			}
+			rec.wantOutcomes(t, guard.OutcomePending, guard.OutcomeExecuted, guard.OutcomeReplayed,
+				guard.OutcomeRejected, guard.OutcomeRejected, guard.OutcomeReplayed)
 		})
 	}
 }
@@ -130,22 +132,79 @@ func TestComplete_InTheRunModeItSettlesTheKeyToo(t *testing.T) {
 	}
 }
 
-// The action outlives the tombstone of its own completion.
-func TestComplete_WithAnErrorLongBeforeTheActionLeavesIsNoLoss(t *testing.T) {
+// An error frees the key, and another owner may run while the action does.
+func TestComplete_WithAnErrorWhileTheActionRunsIsALostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		op, rec := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour(), guard.WithLease(3*time.Second))
+		op, rec := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour(), guard.WithLease(3*time.Second), guard.WithCancelOnLost())
 		_, err := op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
 			r, _ := guard.ReservationFromContext(ctx)
 			if err := op.Complete(ctx, r, "", errors.New("declined")); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Minute)
-			return "", errLater
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+			return "", context.Cause(ctx)
 		})
-		if !errors.Is(err, errLater) || rec.count(guard.EventLost) != 0 {
-			t.Errorf("got %v, told of %d lost leases", err, rec.count(guard.EventLost))
+		if !errors.Is(err, guard.ErrLeaseLost) || rec.count(guard.EventLost) != 1 {
+			t.Errorf("got %v, told of %d lost leases, want the action to learn of it", err, rec.count(guard.EventLost))
 		}
 	})
+}
+
+// The owner stands still for longer than its lease, an operator erases its key, and another owner runs.
+func TestErase_OfAKeyWhoseOwnerStandsStillIsALostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, frozen := newFaultyStore(), true
+		op, rec := newOp[string](t, erasing{store}, guard.WithLease(3*time.Second))
+		store.set(func(ctx context.Context, call func(context.Context) error) error {
+			if frozen {
+				frozen = false
+				time.Sleep(6 * time.Second)
+			}
+			return call(context.WithoutCancel(ctx))
+		}, guard.PhaseRenew)
+		go func() {
+			time.Sleep(6 * time.Second)
+			if err := op.Erase(t.Context(), "order-1"); err != nil {
+				t.Error(err)
+			}
+		}()
+		_, err := op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+			time.Sleep(11 * time.Second)
+			lease, _ := guard.LeaseFromContext(ctx)
+			select {
+			case <-lease.Lost():
+			default:
+				t.Error("the action does not know of it")
+			}
+			return "late", nil
+		})
+		if n := rec.count(guard.EventLost); err != nil || n != 1 {
+			t.Errorf("%v, told of %d lost leases, want 1", err, n)
+		}
+	})
+}
+
+type erasing struct{ *faultyStore }
+
+func (e erasing) Erase(ctx context.Context, req guard.EraseRequest) (guard.EraseReply, error) {
+	return e.Store.(guard.Eraser).Erase(ctx, req)
+}
+
+// The action comes back with another answer than others have.
+func TestComplete_AnActionWithAnotherAnswerThanOthersHaveIsStale(t *testing.T) {
+	declined := errors.New("declined")
+	op, rec := newOp[string](t, guard.NewMemoryStore(), keepsForAnHour(), guard.WithErrorCodec(guard.NamedErrors(map[string]error{"declined": declined})),
+		guard.OnFailure(func(error, bool) guard.Disposition { return guard.Remember }))
+	got, err := op.DoResult(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+		r, _ := guard.ReservationFromContext(ctx)
+		return "approved", op.Complete(ctx, r, "", declined)
+	})
+	if err != nil || got.Value != "approved" || !got.Stale || rec.count(guard.EventStale) != 1 {
+		t.Errorf("got %+v, %v, told of %d stale results, want that it is one", got, err, rec.count(guard.EventStale))
+	}
 }
 
 func TestComplete_RefusesNumbersThatNoStoreHoldsExactly(t *testing.T) {

@@ -38,12 +38,15 @@ func (g *Guard) KeyHash(key Key) string {
 	if g == nil {
 		return KeyHash(key)
 	}
+	if made, ok := g.claims.Load(key.Operation); ok && !made.(claim).hashed {
+		return g.defaults.keyHash.shown(key) // a name in clear may look like a hash
+	}
 	return g.defaults.keyHash.hash(key)
 }
 
 // KeyHash names the key of the call, see [Guard.KeyHash]. It is computed when it is asked
 // for.
-func (i CallInfo) KeyHash() string { return i.keyHash.hash(i.Key) }
+func (i CallInfo) KeyHash() string { return i.keyHash.shown(i.Key) }
 
 // WithKeyHashSecret makes key hashes of a secret, so that who does not know it cannot tell from a hash
 // whether a guessed key is meant. A hash is then the first 8 bytes of the HMAC-SHA-256
@@ -74,6 +77,11 @@ func (h *keyHasher) hash(key Key) string {
 	if digits, ok := hashDigits(key.Name); ok {
 		return digits[:2*keyHashBytes]
 	}
+	return h.shown(key)
+}
+
+// shown is the hash of a key in clear, whatever it looks like.
+func (h *keyHasher) shown(key Key) string {
 	sum := h.sum(key)
 	return hex.EncodeToString(sum[:keyHashBytes])
 }

@@ -123,7 +123,10 @@ func (h *heldLease) renewal(ctx context.Context, asked marking) (next time.Time,
 		return h.failed(ctx, sent), true
 	case reply.Status == RenewLost:
 		err = ErrLeaseLost
-		if h.completed.Store(h.c.completedAlready(ctx)); !h.completed.Load() {
+		if rec, ok := h.c.completedAlready(ctx); ok && rec.settled() {
+			h.completed.Store(true)
+			h.c.op.guard.leases.remove(h)
+		} else {
 			h.report(ctx, ReasonTaken)
 		}
 		return next, false

@@ -99,6 +99,9 @@ func (l *leases) add(h *heldLease, r *running) {
 func (l *leases) remove(h *heldLease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if h.prev == nil && l.first != h {
+		return
+	}
 	if h.prev != nil {
 		h.prev.next = h.next
 	} else {
@@ -128,7 +131,7 @@ func (h *heldLease) info(now time.Time) LeaseInfo {
 	info := LeaseInfo{
 		Operation:  op.name,
 		Key:        h.run.key,
-		KeyHash:    op.keyHash.hash(h.run.key),
+		KeyHash:    op.keyHash.shown(h.run.key),
 		Owner:      made.Owner.Label,
 		Fence:      made.Fence,
 		Attempt:    made.Attempt,

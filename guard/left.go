@@ -25,8 +25,9 @@ func (c *call) callerLeft(ctx context.Context) error {
 
 // interrupted reports whether the action gave up because its caller had left. A deadline is no
 // such thing: the action took too long. Nor is a lease that was lost.
-func (c *call) interrupted(ctx context.Context, actionErr error) bool {
-	if actionErr == nil || !errors.Is(ctx.Err(), context.Canceled) {
+func (c *call) interrupted(ctx, actionCtx context.Context, actionErr error) (is bool) {
+	defer contain()
+	if actionErr == nil || context.Cause(actionCtx) == ErrLeaseLost || !errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
 	cause := context.Cause(ctx)

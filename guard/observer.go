@@ -50,7 +50,7 @@ const (
 	// OutcomeUnguarded means that the action ran without a reservation.
 	OutcomeUnguarded Outcome = "unguarded"
 	// OutcomeRejected means that the store failed, or the guard drains, and the
-	// action did not run.
+	// action did not run. Of [Operation.Complete] also that it was refused.
 	OutcomeRejected Outcome = "rejected"
 	// OutcomeInvalid means that the key or the input was not fit for a call.
 	OutcomeInvalid Outcome = "invalid"

@@ -76,7 +76,7 @@ func (c *call) act(ctx, actionCtx context.Context) error {
 	err, start := ErrActionUnwound, time.Now()
 	defer func() {
 		event := Event{Kind: EventActionEnded, Err: err, Duration: time.Since(start)}
-		if c.interrupted(ctx, err) {
+		if c.interrupted(ctx, actionCtx, err) {
 			event.Reason = ReasonInterrupted
 		}
 		c.obs.event(actionCtx, event)

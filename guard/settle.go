@@ -176,8 +176,8 @@ func (c *call) replaced(ctx context.Context, reply ReplaceReply, s settlement) {
 	switch {
 	case reply.Status == ReplaceSettled:
 		c.settled = true
-		if s.how == wayResult && !c.behind && !c.completes {
-			c.takeFirst(ctx, s.data)
+		if !c.behind && !c.completes && !c.takeFirst(ctx, s) {
+			c.tellStale(ctx)
 		}
 	case reply.Status != ReplaceStale:
 	case c.op.onInFlight == Run && !c.completes:
@@ -187,9 +187,13 @@ func (c *call) replaced(ctx context.Context, reply ReplaceReply, s settlement) {
 	case c.recovered:
 		// What is in the way is the word of the owner that this call asked about.
 	default:
-		c.stale = true
-		c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
+		c.tellStale(ctx)
 	}
+}
+
+func (c *call) tellStale(ctx context.Context) {
+	c.stale = true
+	c.obs.event(ctx, Event{Kind: EventStale, Record: &c.own})
 }
 
 func (c *call) notWritten(ctx context.Context, s settlement, err error) {
@@ -289,29 +293,43 @@ func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) 
 		c.kept = true
 	case held != nil:
 		c.kept = true
-		if err == nil && !held.completed.Load() && !c.completedAlready(ctx) {
-			held.report(ctx, ReasonTaken)
+		if err == nil && !held.completed.Load() {
+			if _, ok := c.completedAlready(ctx); !ok {
+				held.report(ctx, ReasonTaken)
+			}
 		}
 	}
 }
 
 // completedAlready reports whether the key is not ours any more because the run was
 // completed before its action had left it.
-func (c *call) completedAlready(ctx context.Context) bool {
+func (c *call) completedAlready(ctx context.Context) (Record, bool) {
 	loaded, err := c.load(context.WithoutCancel(ctx))
 	rec := loaded.Record
-	return err == nil && loaded.Found && rec.Owner.Token == c.request.Owner.Token && rec.Resolved == nil &&
-		(rec.settled() || rec.Status == StatusReleased)
+	return rec, err == nil && loaded.Found && rec.Owner.Token == c.request.Owner.Token && rec.Resolved == nil &&
+		(rec.settled() && loaded.Left > 0 || rec.Status == StatusReleased)
 }
 
-// takeFirst returns the result that the run has been completed with before, if it is another
-// one than that of the action: the first one counts, since others may have it. It is the same
-// when the reply of an earlier try to store it was lost.
-func (c *call) takeFirst(ctx context.Context, data []byte) {
+// takeFirst gives the caller the result that the run has been completed with before, which
+// counts, since others may have it. It says false if the caller has another answer than they. It is
+// the same when the reply of an earlier try to store it was lost: that is what is taken for granted
+// when the store does not say.
+func (c *call) takeFirst(ctx context.Context, s settlement) bool {
 	ctx, cancel := c.after(ctx)
 	defer cancel()
 	loaded, err := c.load(ctx)
-	if err == nil && !bytes.Equal(loaded.Record.Result, data) {
-		c.take(loaded.Record)
+	rec := loaded.Record
+	failed := s.how == wayError
+	switch {
+	case err != nil:
+		return true
+	case !loaded.Found || rec.Owner.Token != c.own.Owner.Token:
+		return false
+	case failed == (rec.Status == StatusFailed) && bytes.Equal(rec.Result, s.data):
+		return true
+	case failed:
+		return false
 	}
+	c.take(rec)
+	return !c.executedAt.IsZero()
 }

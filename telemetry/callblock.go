@@ -3,7 +3,7 @@ package telemetry
 import "sync"
 
 // callsPerBlock is small, since one call that goes on for long keeps its whole block.
-const callsPerBlock = 16
+const callsPerBlock = 8
 
 // callBlocks makes calls, many with one allocation. A call is not used twice: what a store
 // holds up is told after the end of its call, and nobody knows which event is the last.

@@ -56,7 +56,7 @@
 //	error.type                  string   call, phases
 //
 // error.type of a call is in_progress, mismatch, outcome_unknown, invalid_key,
-// invalid_input, nested_call, draining, canceled, deadline_exceeded, unwound (a panic
+// invalid_input, nested_call, draining, stale (a completion that was refused), canceled, deadline_exceeded, unwound (a panic
 // or Goexit), the class of a storage error, or the Go type of the action's error, also
 // of one that is remembered. Of a caller that left it can be the reason that an adapter
 // names, see [guard.CancelReason]: for Temporal activities canceled, worker_shutdown, paused,
@@ -136,7 +136,7 @@
 // # Logs
 //
 //	ERROR  key held; lease lost; result refused as stale; store call failed
-//	WARN   renewal failed; call refused; outcome unknown; mismatch; action without a reservation;
+//	WARN   renewal failed; call refused; completion refused; outcome unknown; mismatch; action without a reservation;
 //	       result not stored
 //	INFO   stored result or remembered error returned; result recovered; key reserved by
 //	       another owner; takeover
@@ -148,11 +148,12 @@
 // a recovery and, with dispatched=true, a takeover that can lead to one, the latter of these.
 //
 // Messages are constants, the Log constants are the keys of the attributes. Every
-// line has operation, key_hash and owner, and fence and trace_id when there are any.
+// line but those with suppressed has operation, key_hash and owner, and fence and trace_id when there are any.
 //
 // A storm collapses: of one message an operation writes Options.LogBurst lines a second, and one more
-// with suppressed, the number of those that it stands for. Lines about a lost lease, a held key or a
-// stale result are always written, and so is what is for debugging. The counts of the last second
+// with operation and suppressed, the number of those that it stands for. Lines about a lost lease, a
+// held key, a stale result, an action without a reservation and a result that is not stored are
+// always written, and so is what is for debugging. The counts of the last second
 // before the process ends can be missing; metrics count every one.
 //
 // A line is written before the call goes on, so a handler that blocks holds up the

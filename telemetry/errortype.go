@@ -21,6 +21,7 @@ const (
 	errorUnwound      = "unwound"
 	errorNestedCall   = "nested_call"
 	errorDraining     = "draining"
+	errorStale        = "stale"
 )
 
 // callErrorType names the kind of error that a caller gets, never its text: for
@@ -50,8 +51,11 @@ func callErrorType(end guard.CallEnd) string {
 }
 
 func rejectedErrorType(err error) string {
-	if errors.Is(err, guard.ErrDraining) {
+	switch {
+	case errors.Is(err, guard.ErrDraining):
 		return errorDraining
+	case errors.Is(err, guard.ErrStale):
+		return errorStale
 	}
 	if storage, ok := errors.AsType[*guard.StorageError](err); ok {
 		return string(knownClass(storage.Class))

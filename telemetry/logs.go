@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"go.opentelemetry.io/otel/trace"
@@ -25,6 +26,7 @@ const (
 	msgRecovered     = "onceguard: result of an owner that is gone recovered"
 	msgCollision     = "onceguard: key is reserved by another owner"
 	msgMismatch      = "onceguard: key was used with another input, the action did not run"
+	msgNotCompleted  = "onceguard: completion refused, another owner has the key or it is settled otherwise"
 	msgRefused       = "onceguard: call refused, another owner has the key"
 	msgUnknown       = "onceguard: outcome of an earlier call unknown, the action did not run"
 	msgHeld          = "onceguard: key held, the effect may have happened and somebody must find out"
@@ -100,8 +102,8 @@ func fromTheRenewer(e guard.Event) bool {
 	return e.Kind == guard.EventLost || e.Kind == guard.EventStorageError && e.Phase == guard.PhaseRenew
 }
 
-// logEnd logs a refusal and a recovery: of the outcomes they are those without an
-// event.
+// logEnd logs a refusal, of a call or of a completion, and a recovery: of the outcomes they are those
+// without an event.
 func (c *call) logEnd(end guard.CallEnd) {
 	var line logLine
 	switch {
@@ -109,6 +111,8 @@ func (c *call) logEnd(end guard.CallEnd) {
 		return
 	case end.Outcome == guard.OutcomeRefused:
 		line = logLine{slog.LevelWarn, msgRefused}
+	case end.Outcome == guard.OutcomeRejected && errors.Is(end.Err, guard.ErrStale):
+		line = logLine{slog.LevelWarn, msgNotCompleted}
 	case end.Outcome == guard.OutcomeRecovered:
 		line = logLine{slog.LevelInfo, msgRecovered}
 	default:

@@ -90,8 +90,9 @@ func (c *call) Phase(ctx context.Context, name guard.Phase) (context.Context, gu
 	}
 	p := c.freePhase()
 	p.call, p.name, p.index, p.began = c, name, i, c.elapsed()
+	ctx = p.startSpan(ctx) // a tracer that panics leaves no gauge up
 	c.op.series.phaseBegan(c, name)
-	return p.startSpan(ctx), p
+	return ctx, p
 }
 
 func (c *call) freePhase() *phase {

@@ -16,11 +16,11 @@ const (
 )
 
 // collapsing are the messages whose lines are counted when there are many. The others are
-// about a key that somebody must look at, or for debugging.
+// about a key that somebody must look at, such as one that ran without a reservation, or for debugging.
 func collapsing() []string {
 	return []string{
 		msgTakeover, msgHit, msgRemembered, msgRecovered, msgCollision, msgMismatch, msgRefused, msgUnknown,
-		msgRenewalFailed, msgUnguarded, msgUnstored, msgStorageError,
+		msgRenewalFailed, msgStorageError,
 	}
 }
 

@@ -105,6 +105,27 @@ func TestLogs_KeysThatSomebodyMustLookAtAreInNoCount(t *testing.T) {
 	})
 }
 
+func TestLogs_ACompletionThatIsRefusedIsAWarning(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	later := errors.New("later")
+	op := l.op(t, guard.NewMemoryStore(), guard.KeepReserved(func(err error) (time.Duration, bool) { return time.Hour, errors.Is(err, later) }))
+	var r guard.Reservation
+	_, _ = op.Do(t.Context(), "order-1", func(ctx context.Context) (string, error) {
+		r, _ = guard.ReservationFromContext(ctx)
+		return "", later
+	})
+	if err := op.Complete(t.Context(), r, "yes", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := op.Complete(t.Context(), r, "no", nil); !errors.Is(err, guard.ErrStale) {
+		t.Fatal(err)
+	}
+	wantLine(t, l.logged(t, "WARN", "completion refused"), map[string]any{telemetry.LogOutcome: "rejected"})
+	spans := l.named(spanCall)
+	wantAttrs(t, spans[len(spans)-1], map[string]string{telemetry.AttrErrorType: "stale", telemetry.AttrOutcome: "rejected"})
+}
+
 func TestSpans_RenewalsCanBeThinnedToSlowAndFailedOnes(t *testing.T) {
 	t.Parallel()
 	for over, want := range map[time.Duration]int{0: 5, 300 * time.Millisecond: 2, time.Nanosecond: 5} {

@@ -30,8 +30,8 @@ type Options struct {
 	// Logger gets the log lines, with the context of the call. Default: no logs.
 	Logger *slog.Logger
 	// LogBurst is how many lines of one message an operation writes in a second. Those
-	// that come on top become one line at its end, with their number. Lines about a lost lease, a held key
-	// or a stale result, and those for debugging, are always written. Default [DefaultLogBurst]; negative: every
+	// that come on top become one line at its end, with their number. Lines about a key that somebody
+	// must look at, and those for debugging, are always written. Default [DefaultLogBurst]; negative: every
 	// line is written.
 	LogBurst int
 	// RenewSpansOver thins the spans of renewals: only those that took as long or longer,

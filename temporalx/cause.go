@@ -1,6 +1,7 @@
 package temporalx
 
 import (
+	"context"
 	"errors"
 
 	"go.temporal.io/api/serviceerror"
@@ -42,3 +43,10 @@ func causeOf(cause error) string {
 		return ""
 	}
 }
+
+// gaveUp is the SDK's error of a cancel that an activity returns because it was canceled, on its
+// way through the guard: it does not match that of the context.
+type gaveUp struct{ reported error }
+
+func (g *gaveUp) Error() string   { return g.reported.Error() }
+func (g *gaveUp) Unwrap() []error { return []error{g.reported, context.Canceled} }

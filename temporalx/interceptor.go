@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/onceguard/onceguard/guard"
 )
@@ -176,11 +177,16 @@ func (a *activityInbound) once(
 		value, err := a.Next.ExecuteActivity(withReservation(ctx), in)
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
 			err = &pending{reported: err, deadline: activity.GetInfo(ctx).Deadline}
+		} else if ctx.Err() != nil && temporal.IsCanceledError(err) {
+			err = &gaveUp{reported: err}
 		}
 		return outcome{value: value, converter: data}, err
 	}, options...)
 	if later, ok := errors.AsType[*pending](err); ok && ran {
 		return result.value, later.reported
+	}
+	if left, ok := errors.AsType[*gaveUp](err); ok && ran {
+		return result.value, left.reported
 	}
 	switch {
 	case err != nil && ran:

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/onceguard/onceguard/guard"
@@ -30,7 +31,7 @@ type interrupted struct {
 	charging chan struct{}
 }
 
-func newInterrupted(t *testing.T, options worker.Options) *interrupted {
+func newInterrupted(t *testing.T, options worker.Options, ends func(context.Context) error) *interrupted {
 	t.Helper()
 	i := &interrupted{
 		store: redisStore(t), spans: tracetest.NewInMemoryExporter(), registry: prometheus.NewRegistry(),
@@ -54,7 +55,7 @@ func newInterrupted(t *testing.T, options worker.Options) *interrupted {
 		for {
 			select {
 			case <-ctx.Done():
-				return Receipt{}, ctx.Err()
+				return Receipt{}, ends(ctx)
 			case <-time.After(50 * time.Millisecond):
 				activity.RecordHeartbeat(ctx)
 			}
@@ -82,7 +83,7 @@ func TestCase_T3_AnActivityThatGivesUpWithItsWorkerOrByAnOperatorIsReleasedAndHa
 	} {
 		t.Run(cause, func(t *testing.T) {
 			t.Parallel()
-			i := newInterrupted(t, worker.Options{})
+			i := newInterrupted(t, worker.Options{}, context.Context.Err)
 			run := i.run(approve, Order{ID: "o-1"}, 30*time.Second, 10*time.Second)
 			<-i.charging
 			if err := interrupt(i, run); err != nil {
@@ -109,11 +110,27 @@ func TestCase_T3_AnActivityThatGivesUpWithItsWorkerOrByAnOperatorIsReleasedAndHa
 	}
 }
 
+func TestInterrupted_AnActivityThatReturnsTheErrorOfACancelIsCanceledAndHasNotFailed(t *testing.T) {
+	t.Parallel()
+	i := newInterrupted(t, worker.Options{}, func(context.Context) error { return temporal.NewCanceledError("details") })
+	defer i.Worker.Stop()
+	run := i.run(approve, Order{ID: "o-1"}, 30*time.Second, 10*time.Second)
+	<-i.charging
+	if err := i.client.CancelWorkflow(t.Context(), run.GetID(), run.GetRunID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Get(t.Context(), nil); !temporal.IsCanceledError(err) {
+		t.Errorf("the workflow ended with %v, want a cancel", err)
+	}
+	wantAttribute(t, i.calls()[0], telemetry.AttrOutcome, string(guard.OutcomeInterrupted))
+	wantAttribute(t, i.calls()[0], telemetry.AttrErrorType, temporalx.CauseCanceled)
+}
+
 // The renewer and what waits for the worker are gone as well: the binary looks for goroutines that
 // are left when all tests have ended.
 func TestCase_T2_AWorkerThatStopsWithoutGraceLeavesTheKeyFreeAndNothingRunning(t *testing.T) {
 	t.Parallel()
-	i := newInterrupted(t, worker.Options{})
+	i := newInterrupted(t, worker.Options{}, context.Context.Err)
 	i.run(approve, Order{ID: "o-1"}, 30*time.Second, 10*time.Second)
 	<-i.charging
 	i.Worker.Stop()

@@ -69,7 +69,7 @@ func TestBoards_AreDrawnWithoutAnEmptyPanel(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(file, small, 0o644); err != nil { //nolint:gosec // public
+				if err := os.WriteFile(file, small, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
