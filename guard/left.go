@@ -27,7 +27,7 @@ func (c *call) callerLeft(ctx context.Context) error {
 // such thing: the action took too long. Nor is a lease that was lost.
 func (c *call) interrupted(ctx, actionCtx context.Context, actionErr error) (is bool) {
 	defer contain()
-	if actionErr == nil || context.Cause(actionCtx) == ErrLeaseLost || !errors.Is(ctx.Err(), context.Canceled) {
+	if actionErr == nil || errors.Is(context.Cause(actionCtx), ErrLeaseLost) || !errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
 	cause := context.Cause(ctx)

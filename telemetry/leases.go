@@ -66,7 +66,8 @@ func (o *leasesOptions) validate() error {
 }
 
 func checkTraceURL(address string) error {
-	parsed, err := url.Parse(strings.ReplaceAll(address, traceIDPlace, "0"))
+	const place = "0traceid0"
+	parsed, err := url.Parse(strings.ReplaceAll(address, traceIDPlace, place))
 	switch {
 	case err != nil:
 		return fmt.Errorf("TraceURL %q: %w", address, err)
@@ -74,7 +75,7 @@ func checkTraceURL(address string) error {
 		return fmt.Errorf("TraceURL %q: not an http or https address with a host", address)
 	case strings.Count(address, traceIDPlace) != 1:
 		return fmt.Errorf("TraceURL %q: needs %s exactly once", address, traceIDPlace)
-	case strings.Contains(strings.SplitN(address, "/", 4)[2], traceIDPlace):
+	case strings.Contains(parsed.Host+parsed.User.String(), place):
 		return fmt.Errorf("TraceURL %q: %s belongs in the path, the query or the fragment", address, traceIDPlace)
 	}
 	return nil

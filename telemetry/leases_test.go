@@ -355,6 +355,7 @@ func TestNewLeasesHandler_SaysWhatIsWrong(t *testing.T) {
 		t.Errorf("got %v, want three faults", err)
 	}
 	for _, address := range []string{
+		"https://jaeger.example?trace={trace_id}",
 		"https://jaeger.example/trace/{trace_id}", "http://localhost:3000/explore?left=%7B%22query%22:%22{trace_id}%22%7D", "https://tempo.example/#{trace_id}",
 	} {
 		if _, err := telemetry.NewLeasesHandler(g, telemetry.TraceURL(address)); err != nil {

@@ -44,9 +44,9 @@ func causeOf(cause error) string {
 	}
 }
 
-// gaveUp is the SDK's error of a cancel that an activity returns because it was canceled, on its
+// gaveUpError is the SDK's error of a cancel that an activity returns because it was canceled, on its
 // way through the guard: it does not match that of the context.
-type gaveUp struct{ reported error }
+type gaveUpError struct{ reported error }
 
-func (g *gaveUp) Error() string   { return g.reported.Error() }
-func (g *gaveUp) Unwrap() []error { return []error{g.reported, context.Canceled} }
+func (g *gaveUpError) Error() string   { return g.reported.Error() }
+func (g *gaveUpError) Unwrap() []error { return []error{g.reported, context.Canceled} }

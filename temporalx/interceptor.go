@@ -178,14 +178,14 @@ func (a *activityInbound) once(
 		if err == activity.ErrResultPending { //nolint:errorlint // the SDK compares it so
 			err = &pending{reported: err, deadline: activity.GetInfo(ctx).Deadline}
 		} else if ctx.Err() != nil && temporal.IsCanceledError(err) {
-			err = &gaveUp{reported: err}
+			err = &gaveUpError{reported: err}
 		}
 		return outcome{value: value, converter: data}, err
 	}, options...)
 	if later, ok := errors.AsType[*pending](err); ok && ran {
 		return result.value, later.reported
 	}
-	if left, ok := errors.AsType[*gaveUp](err); ok && ran {
+	if left, ok := errors.AsType[*gaveUpError](err); ok && ran {
 		return result.value, left.reported
 	}
 	switch {
