@@ -14,8 +14,8 @@
 // it was to show is lost, and the action, its result and its key are as they would be without it. Two
 // things are not ours to contain. A batch processor exports in a goroutine of the SDK, where a panic
 // of the exporter ends the process. A [runtime.Goexit], as that of a test's FailNow, ends the goroutine
-// that it comes in: if that is a caller who has the key and has not run the action, the key stays
-// reserved until its lease is over.
+// that it comes in, and if that is the caller's, the call: its key can stay reserved until the lease is
+// over, its result can be left unstored, and the gauges of leases can go on counting it.
 //
 // # What is never shown
 //
