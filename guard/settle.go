@@ -42,7 +42,7 @@ func (c *call) settle(ctx context.Context, held *heldLease, actionErr error) {
 	var s settlement
 	defer func() {
 		held.stop()
-		c.leave(ctx, held, s)
+		c.leaveForSure(ctx, held, s)
 	}()
 	var obeys bool
 	s.dispatched, obeys = held.closeDispatch()
@@ -149,6 +149,22 @@ func (c *call) leave(ctx context.Context, held *heldLease, s settlement) {
 	default:
 		c.notWritten(ctx, s, err)
 	}
+}
+
+// leaveForSure writes what was decided also when an observer exits the goroutine in the midst of
+// it: then once more, without the observer. What has been written already is written again.
+func (c *call) leaveForSure(ctx context.Context, held *heldLease, s settlement) {
+	left := false
+	defer func() {
+		if !left {
+			obs := c.obs
+			defer func() { c.obs = obs }()
+			c.obs = observed{noop{}}
+			c.leave(ctx, held, s)
+		}
+	}()
+	c.leave(ctx, held, s)
+	left = true
 }
 
 // write asks the store once, and tells what it answered. It returns the store's

@@ -15,7 +15,7 @@
 // things are not ours to contain. A batch processor exports in a goroutine of the SDK, where a panic
 // of the exporter ends the process. A [runtime.Goexit], as that of a test's FailNow, ends the goroutine
 // that it comes in, and if that is the caller's, the call: its key can stay reserved until the lease is
-// over, its result can be left unstored, and the gauges of leases can go on counting it.
+// over, and the gauges of leases can go on counting it; where each renewal starts, nothing is renewed.
 //
 // # What is never shown
 //

@@ -200,6 +200,8 @@ func TestHostile_AGoexitInASignalKeepsTheKeyNoLongerThanItsLease(t *testing.T) {
 		"call ends":                    {exits{end: "guard " + opName}, nil, 1, guard.OutcomeReplayed},
 		"reserve starts":               {exits{start: telemetry.SpanReserve}, nil, 0, guard.OutcomeExecuted},
 		"reserve ends":                 {exits{end: telemetry.SpanReserve}, nil, 0, guard.OutcomeExecuted},
+		"replace starts":               {exits{start: telemetry.SpanReplace}, nil, 1, guard.OutcomeReplayed},
+		"replace starts, of a payment": {exits{start: telemetry.SpanReplace}, payments, 1, guard.OutcomeReplayed},
 		"replace ends":                 {exits{end: telemetry.SpanReplace}, nil, 1, guard.OutcomeReplayed},
 	} {
 		t.Run(name, func(t *testing.T) {
