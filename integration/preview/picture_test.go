@@ -27,7 +27,7 @@ func look() (runs, every time.Duration) {
 	if *update {
 		return 5 * time.Minute, 12 * time.Second
 	}
-	return 45 * time.Second, 4 * time.Second
+	return 25 * time.Second, 4 * time.Second
 }
 
 // Every board, in a browser, over the demo under load and with faults.
