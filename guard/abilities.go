@@ -29,10 +29,10 @@ type WatchRequest struct {
 // Eraser is an ability that a [Store] may have: it forgets a key for good.
 // [Operation.Erase] needs it.
 type Eraser interface {
-	// Erase forgets the result, unless the record is a reservation whose lease runs or
-	// that was dispatched, a held one, or one that cannot be read. What stays for a lease is a tombstone with the owner's
-	// token and the fence alone, so that a late write of that owner does not bring the
-	// result back. A tombstone that is there already stays as it is.
+	// Erase forgets the result, unless the record is a reservation whose lease runs or that was
+	// dispatched, a held one, or one that cannot be read. What stays for a lease is a tombstone
+	// with the owner's token and the fence alone, so that a late write of that owner does not bring
+	// the result back. A tombstone that is there already stays as it is.
 	Erase(ctx context.Context, req EraseRequest) (EraseReply, error)
 }
 
@@ -63,30 +63,29 @@ type EraseReply struct {
 // is free. Who comes with another fingerprint than a dispatched or held record has
 // finds it and changes nothing.
 //
-// Renew: sets the mark and clears evidence as asked, in the same step as the lease. The
-// mark is never cleared by a renewal without NothingFound, and evidence of one's own
-// not even by that. With the evidence of another owner its fingerprint goes too: that of
-// the request's record takes its place. A held record is lost to it, also to its owner. A record that is put
-// back has the evidence that its owner last saw.
+// Renew: sets the mark and clears evidence as asked, in the same step as the lease. The mark is
+// never cleared by a renewal without NothingFound, and evidence of one's own not even by that. With
+// the evidence of another owner its fingerprint goes too: that of the request's record takes its
+// place. A held record is lost to it, also to its owner. A record that is put back has the evidence
+// that its owner last saw.
 //
-// Replace: clears the evidence. It never takes another owner's expired reservation
-// that was dispatched, with one exception: while another's reservation, live or not, or held record carries the
-// caller's own evidence, its action has not run again, and the caller's word settles it
-// as if it were missing. So does its release, which then has released.
+// Replace: clears the evidence. It never takes another owner's expired reservation that was
+// dispatched, with one exception: while another's reservation, live or not, or held record carries
+// the caller's own evidence, its action has not run again, and the caller's word settles it as if
+// it were missing. So does its release, which then has released.
 //
 // Release: clears the caller's own evidence. A reservation that carries another
 // owner's becomes held again instead, as by Hold.
 type Holder interface {
-	// Hold makes the caller's own reservation held, for Retention from now. One that
-	// carries the evidence of another owner goes back to that one: its token, label
-	// and trace are the record's owner again, it was created when that one dispatched and
-	// took over from nobody, its fence stays. Without evidence the
-	// caller's own is added. A record that is missing is put in place (with another owner's
-	// evidence only before the lease end that the caller last saw: somebody may have
-	// settled it since), and so is one that is another owner's tombstone or has run out without having been dispatched,
-	// unless the request carries another owner's evidence or somebody has resolved
-	// it. Own results, own tombstones and what is another's stay as they are: refused. To hold again is
-	// to hold, and said to be again.
+	// Hold makes the caller's own reservation held, for Retention from now. One that carries the
+	// evidence of another owner goes back to that one: its token, label and trace are the record's
+	// owner again, it was created when that one dispatched and took over from nobody, its fence
+	// stays. Without evidence the caller's own is added. A record that is missing is put in place
+	// (with another owner's evidence only before the lease end that the caller last saw: somebody
+	// may have settled it since), and so is one that is another owner's tombstone or has run out
+	// without having been dispatched, unless the request carries another owner's evidence or
+	// somebody has resolved it. Own results, own tombstones and what is another's stay as they are:
+	// refused. To hold again is to hold, and said to be again.
 	Hold(ctx context.Context, req HoldRequest) (HoldReply, error)
 }
 

@@ -14,11 +14,11 @@ import (
 // somebody has settled it: nothing was stored.
 var ErrStale = errors.New("stale: another owner has the key, or it is settled")
 
-// WithTurn says that the call is a turn of a job that is tried again until it ends, such
-// as an attempt of an activity, and that a turn begins only when the caller of the one
-// before has given up on it. A reservation that an earlier turn of the same job has left to
-// a later completion, see [KeepReserved], is taken over at once then, as that of an
-// owner whose lease has run out. One whose action still runs is not. Default: the call is a job of its own.
+// WithTurn says that the call is a turn of a job that is tried again until it ends, such as an
+// attempt of an activity, and that a turn begins only when the caller of the one before has given
+// up on it. A reservation that an earlier turn of the same job has left to a later completion, see
+// [KeepReserved], is taken over at once then, as that of an owner whose lease has run out. One
+// whose action still runs is not. Default: the call is a job of its own.
 //
 // The job is 1 to 255 bytes of UTF-8 without control characters, and is stored in plain
 // text; the number is at least 0, under 2^53, and grows from turn to turn.
@@ -117,15 +117,17 @@ func (o *Operation[T]) Kept(ctx context.Context, key string) (Reservation, bool,
 // out meanwhile, as long as nobody else has the key. The kill switch of [WithEnabled] has no say.
 //
 // A repeat with the same reservation and end is the same completion and succeeds, so that it may be
-// tried again after any error. The first value counts: another one later is [ErrStale], since others may
-// have the first, and so is an error after it. So does the first error that is remembered; one that frees
-// or holds the key leaves it open to a value that comes after it. To complete has the outcome executed, or failed with
-// an error, or replayed if it is a repeat; to have left the key before had the outcome pending.
+// tried again after any error. The first value counts: another one later is [ErrStale], since
+// others may have the first, and so is an error after it. So does the first error that is
+// remembered; one that frees or holds the key leaves it open to a value that comes after it. To
+// complete has the outcome executed, or failed with an error, or replayed if it is a repeat; to
+// have left the key before had the outcome pending.
 //
-// Its errors are [ErrStale] when another owner has the key or it is settled otherwise; [ErrStorage] when the
-// store has not said, in both modes of [OnStorageError], in which case it may have stored all the same;
-// [ErrDraining]; and one that says what is wrong with the reservation. A value that cannot be encoded, or is too
-// large, is not stored, counted, and no error, as at the end of any action.
+// Its errors are [ErrStale] when another owner has the key or it is settled otherwise; [ErrStorage]
+// when the store has not said, in both modes of [OnStorageError], in which case it may have stored
+// all the same; [ErrDraining]; and one that says what is wrong with the reservation. A value that
+// cannot be encoded, or is too large, is not stored, counted, and no error, as at the end of any
+// action.
 //
 // Whoever may call it is trusted: a reservation that was made up completes a key that is free.
 func (o *Operation[T]) Complete(ctx context.Context, r Reservation, value T, failure error) error {

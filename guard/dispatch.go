@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ErrNotDispatched is what [Dispatched] returns when the mark is not known to be set:
-// the effect must not be let out. With [MarkDispatch], an action that was never told anything else and
-// returns it in its error is taken at its word: its key is released, unless the failure policy says something
-// else. One that was refused and fails in another way is not.
+// ErrNotDispatched is what [Dispatched] returns when the mark is not known to be set: the effect
+// must not be let out. With [MarkDispatch], an action that was never told anything else and returns
+// it in its error is taken at its word: its key is released, unless the failure policy says
+// something else. One that was refused and fails in another way is not.
 var ErrNotDispatched = errors.New("onceguard: not marked as dispatched, the effect must not be let out")
 
 // How far the dispatch of a run is.

@@ -22,11 +22,11 @@ const (
 	keyedPrefix  = "hmac-sha256-"
 )
 
-// KeyHash names a key where the key itself must not appear: in spans, in logs
-// and on an operator's screen, all of which show the same hash. It is the
-// hexadecimal of the first 8 bytes of the SHA-256 over the operation and the
-// name, each after its length, and is the same in every process and release. A
-// name that is a hash already, as [WithHashedKeys] stores it, has the hash of its key: its first 16 digits.
+// KeyHash names a key where the key itself must not appear: in spans, in logs and on an operator's
+// screen, all of which show the same hash. It is the hexadecimal of the first 8 bytes of the
+// SHA-256 over the operation and the name, each after its length, and is the same in every process
+// and release. A name that is a hash already, as [WithHashedKeys] stores it, has the hash of its
+// key: its first 16 digits.
 //
 // It is not a secret: who can guess a key can compute its hash. Against that there is
 // [WithKeyHashSecret]; the hashes of such a guard are those of [Guard.KeyHash].
@@ -55,8 +55,9 @@ func (i CallInfo) KeyHash() string { return i.keyHash.shown(i.Key) }
 // "hmac-sha256-" then. Who has the secret and a key gets its hash from [Guard.KeyHash].
 //
 // The secret has at least 16 bytes, best random ones; it is copied. All processes that share
-// records or logs need the same one. With WithHashedKeys it cannot be changed as long as
-// records matter: under another secret they are not found, so that their actions run again. Default: no secret.
+// records or logs need the same one. With WithHashedKeys it cannot be changed as long as records
+// matter: under another secret they are not found, so that their actions run again. Default: no
+// secret.
 func WithKeyHashSecret(secret []byte) GuardOption {
 	hasher := &keyHasher{secret: bytes.Clone(secret)}
 	return guardOption(func(c *guardConfig) { c.defaults.keyHash = hasher })

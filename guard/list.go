@@ -55,10 +55,10 @@ const (
 	maxPageSize     = 10_000
 )
 
-// List goes through the keys that are reserved or held, in no order, page by page,
-// while the store goes on working. A key that comes or goes meanwhile may be missing, and one may come more than
-// once. It ends at the first error: of the query, of the context, an [ErrStorage], or one that says that the
-// store lacks the ability, see [Lister].
+// List goes through the keys that are reserved or held, in no order, page by page, while the store
+// goes on working. A key that comes or goes meanwhile may be missing, and one may come more than
+// once. It ends at the first error: of the query, of the context, an [ErrStorage], or one that says
+// that the store lacks the ability, see [Lister].
 func (g *Guard) List(ctx context.Context, q ListQuery) iter.Seq2[OpenKey, error] {
 	return func(yield func(OpenKey, error) bool) {
 		lister, err := g.lister(ctx, &q)

@@ -40,8 +40,8 @@ const (
 	OutcomeRecovered Outcome = "recovered"
 	// OutcomeFailed means that the action ran and failed, panicked or exited.
 	OutcomeFailed Outcome = "failed"
-	// OutcomeInterrupted means that the action ran and gave up because its caller had
-	// left: the caller's context was canceled and the action returned that. It is no failure of the action.
+	// OutcomeInterrupted means that the action ran and gave up because its caller had left: the
+	// caller's context was canceled and the action returned that. It is no failure of the action.
 	OutcomeInterrupted Outcome = "interrupted"
 	// OutcomeRefused means that another owner has the key.
 	OutcomeRefused Outcome = "refused"
@@ -88,9 +88,10 @@ type OperationObserver interface {
 	Call(ctx context.Context, info CallInfo) (context.Context, CallObserver)
 }
 
-// CallObserver sees one call. Phases and events can come from two goroutines at
-// once, the caller's and the renewer's. What a store holds up can come after the end: a
-// renewal, a release, a result or a hold that is tried again behind the caller, with their events. Records are lent: an observer that keeps one copies it.
+// CallObserver sees one call. Phases and events can come from two goroutines at once, the caller's
+// and the renewer's. What a store holds up can come after the end: a renewal, a release, a result
+// or a hold that is tried again behind the caller, with their events. Records are lent: an observer
+// that keeps one copies it.
 type CallObserver interface {
 	// TraceParent returns the W3C trace context of the call, or "".
 	TraceParent() string

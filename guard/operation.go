@@ -141,11 +141,11 @@ type Result[T any] struct {
 // the failure policy or the dispatch says otherwise, see [OnFailure]; so
 // it is when the action panics (the panic goes on) or exits its goroutine.
 //
-// Errors of Do itself mean that the action did not run: [ErrInProgress],
-// [ErrMismatch], [ErrStorage], [ErrOutcomeUnknown], [ErrInvalidKey],
-// [ErrInvalidInput], [ErrNestedCall], [ErrDraining], a [RememberedError] of an earlier
-// run, or the context's error when the caller left first. An action that returns such an error of an inner call of its own has run,
-// of course: [Result.How] of DoResult tells, it is then failed.
+// Errors of Do itself mean that the action did not run: [ErrInProgress], [ErrMismatch],
+// [ErrStorage], [ErrOutcomeUnknown], [ErrInvalidKey], [ErrInvalidInput], [ErrNestedCall],
+// [ErrDraining], a [RememberedError] of an earlier run, or the context's error when the caller left
+// first. An action that returns such an error of an inner call of its own has run, of course:
+// [Result.How] of DoResult tells, it is then failed.
 func (o *Operation[T]) Do(
 	ctx context.Context, key string, action func(context.Context) (T, error), opts ...CallOption,
 ) (T, error) {

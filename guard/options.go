@@ -176,8 +176,8 @@ func OnUnreadable(m InFlightMode) Option {
 	return option(func(s *settings) { s.onUnreadable, s.onUnreadableSet = m, true })
 }
 
-// WithMaxHold ends the renewals of an action that still runs after d: it hangs,
-// and its key becomes free a lease later, or held if the run was dispatched. The loss is reported then. Default 0:
+// WithMaxHold ends the renewals of an action that still runs after d: it hangs, and its key becomes
+// free a lease later, or held if the run was dispatched. The loss is reported then. Default 0:
 // renewed for as long as the action runs.
 func WithMaxHold(d time.Duration) Option {
 	return option(func(s *settings) { s.maxHold, s.maxHoldSet = d, true })
@@ -190,22 +190,22 @@ func WithCancelOnLost() Option {
 	return option(func(s *settings) { s.cancelOnLost = true })
 }
 
-// KeepReserved names the errors of an action that mean "not finished yet", such
-// as the one of an asynchronous completion, and how long the key then stays
-// reserved from now: at least a lease, at most 10 years. Nothing is released, and
-// the outcome is pending. The error comes back unchanged. [Operation.Complete] ends such a run, with
-// what [ReservationFromContext] has given the action; a later turn of the same job may
-// take it over, see [WithTurn]. The run counts as dispatched, if the operation knows that. Default: every error
-// is left to the failure policy, which without one releases the key. The function is
-// called by many goroutines at once; if it panics, it has said no.
+// KeepReserved names the errors of an action that mean "not finished yet", such as the one of an
+// asynchronous completion, and how long the key then stays reserved from now: at least a lease, at
+// most 10 years. Nothing is released, and the outcome is pending. The error comes back unchanged.
+// [Operation.Complete] ends such a run, with what [ReservationFromContext] has given the action; a
+// later turn of the same job may take it over, see [WithTurn]. The run counts as dispatched, if the
+// operation knows that. Default: every error is left to the failure policy, which without one
+// releases the key. The function is called by many goroutines at once; if it panics, it has said
+// no.
 func KeepReserved(f func(error) (time.Duration, bool)) Option {
 	return option(func(s *settings) { s.keepReserved, s.keepReservedSet = f, true })
 }
 
-// WithEnabled sets the kill switch for an incident: it is asked on every call,
-// and while it says false every call runs its action unguarded, whatever its key
-// and also if that is held, and is counted as such. The function is called by many goroutines at once and must not block.
-// Default: always on.
+// WithEnabled sets the kill switch for an incident: it is asked on every call, and while it says
+// false every call runs its action unguarded, whatever its key and also if that is held, and is
+// counted as such. The function is called by many goroutines at once and must not block. Default:
+// always on.
 func WithEnabled(f func() bool) Option {
 	return option(func(s *settings) { s.enabled, s.enabledSet = f, true })
 }
@@ -227,21 +227,22 @@ func WithFingerprint(f Fingerprint) CallOption {
 	return callOption(func(c *callConfig) { c.fingerprint = f })
 }
 
-// WaitAtMost bounds how long this call waits for another owner, from its arrival, within the
-// bound of [WithWaitBound]: for a caller that must be back before its own deadline with word of who has the
-// key. At 0 or less the call does not wait: it gets [ErrInProgress] as with [Refuse]. Default:
+// WaitAtMost bounds how long this call waits for another owner, from its arrival, within the bound
+// of [WithWaitBound]: for a caller that must be back before its own deadline with word of who has
+// the key. At 0 or less the call does not wait: it gets [ErrInProgress] as with [Refuse]. Default:
 // WithWaitBound alone. It matters only with [Wait].
 func WaitAtMost(d time.Duration) CallOption {
 	return callOption(func(c *callConfig) { c.waitAtMost = &d })
 }
 
-// OnWait takes part in the wait of a call, for adapters that must keep something alive
-// meanwhile, or bound how many wait. The function is asked once, when the call is about to wait
-// for another owner. It returns the context to wait with, made of the one that it is given,
-// and what is called when the wait is over, whatever came of it, before the action runs. When that context ends
-// before the caller's, the call ends as if the caller had left, with its cause. A nil context refuses: the call
-// gets [ErrInProgress] as with [Refuse]. So does a panic. The action never sees that context.
-// Calls that share the option ask the function concurrently; it must not block. Default: calls wait on their own.
+// OnWait takes part in the wait of a call, for adapters that must keep something alive meanwhile,
+// or bound how many wait. The function is asked once, when the call is about to wait for another
+// owner. It returns the context to wait with, made of the one that it is given, and what is called
+// when the wait is over, whatever came of it, before the action runs. When that context ends before
+// the caller's, the call ends as if the caller had left, with its cause. A nil context refuses: the
+// call gets [ErrInProgress] as with [Refuse]. So does a panic. The action never sees that context.
+// Calls that share the option ask the function concurrently; it must not block. Default: calls wait
+// on their own.
 func OnWait(f func(ctx context.Context) (waits context.Context, over func())) CallOption {
 	return callOption(func(c *callConfig) { c.onWait = f })
 }

@@ -65,9 +65,9 @@ func WithRecovery[T any](ask RecoveryFunc[T]) OperationOption {
 	return operationOption(func(s *settings) { s.recovery = typedRecovery[T]{ask} })
 }
 
-// WithSettleTime sets how long after the last sign of life of a run the recovery hook is not
-// asked: the time within which a request that was sent must have arrived, or died. Calls wait that long, or, with
-// [Refuse] or past their wait bound, get [ErrOutcomeUnknown]. It is also the pause between
+// WithSettleTime sets how long after the last sign of life of a run the recovery hook is not asked:
+// the time within which a request that was sent must have arrived, or died. Calls wait that long,
+// or, with [Refuse] or past their wait bound, get [ErrOutcomeUnknown]. It is also the pause between
 // two calls that ask, if the hook cannot tell. Default one lease, at most the hold retention.
 func WithSettleTime(d time.Duration) Option {
 	return option(func(s *settings) { s.settle, s.settleSet = d, true })

@@ -62,9 +62,9 @@ type Resolution[T any] struct {
 	Live bool
 	// By says for people who settles it. Default: the guard's owner label.
 	By string
-	// ID names this resolution, for callers that try again: a repeat with the same ID and As
-	// is the same resolution, and succeeds, until another call has the key. Value and Err are not compared. At most 255 bytes. Default: each call is one of
-	// its own.
+	// ID names this resolution, for callers that try again: a repeat with the same ID and As is the
+	// same resolution, and succeeds, until another call has the key. Value and Err are not
+	// compared. At most 255 bytes. Default: each call is one of its own.
 	ID string
 	// Hashed says that the key is one of [Guard.List] and so hashed already, if the
 	// operation has [WithHashedKeys]. With a cipher, which knows the plain key, only
@@ -72,10 +72,10 @@ type Resolution[T any] struct {
 	Hashed bool
 }
 
-// Resolve settles a key that is held, or whose reservation is stuck, in its owner's
-// stead. What the owner does later changes nothing, for as long as the record is kept (a released key: for the
-// hold's retention, or until another call has it): its renewal is lost, its result stale. Of several that settle
-// one key at once, one succeeds.
+// Resolve settles a key that is held, or whose reservation is stuck, in its owner's stead. What the
+// owner does later changes nothing, for as long as the record is kept (a released key: for the
+// hold's retention, or until another call has it): its renewal is lost, its result stale. Of
+// several that settle one key at once, one succeeds.
 //
 // Its errors are [ErrNotResolved], [ErrInvalidKey], [ErrStorage], the context's, one
 // that says what is wrong with the resolution, or that the store lacks the ability, see

@@ -39,7 +39,8 @@ const (
 // table says what a call does, by what is broken, how, and how it ends. The
 // store works again after the broken call, and nobody else has the key.
 var table = []row{
-	// broken, by, storage, in flight, ending                        runs  outcome               gets         record
+	// broken, by, storage, in flight, ending                        runs  outcome
+	// gets         record
 
 	// Nothing is broken.
 	{"nothing", "works", both, reserving, "return", 1, guard.OutcomeExecuted, "value", guard.StatusCompleted},

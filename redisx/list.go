@@ -19,11 +19,11 @@ import (
 // for long.
 const maxScan = 1000
 
-// List is part of [guard.Lister]. It looks at no more than a thousand keys in a call,
-// whoever's they are, with SCAN, and reads no results. Of a cluster it walks the
-// primaries one after another, and ends with an error at one that is down. An error says when the node that
-// a cursor is of is gone: list again from the start then. Records of slots that move
-// to another node in the meantime can be missed.
+// List is part of [guard.Lister]. It looks at no more than a thousand keys in a call, whoever's
+// they are, with SCAN, and reads no results. Of a cluster it walks the primaries one after another,
+// and ends with an error at one that is down. An error says when the node that a cursor is of is
+// gone: list again from the start then. Records of slots that move to another node in the meantime
+// can be missed.
 func (s *Store) List(ctx context.Context, req guard.ListRequest) (guard.ListReply, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()

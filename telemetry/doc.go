@@ -55,12 +55,12 @@
 //	                                     recover found, not_found or cannot_tell
 //	error.type                  string   call, phases
 //
-// error.type of a call is in_progress, mismatch, outcome_unknown, invalid_key,
-// invalid_input, nested_call, draining, stale (a completion that was refused), canceled, deadline_exceeded, unwound (a panic
-// or Goexit), the class of a storage error, or the Go type of the action's error, also
-// of one that is remembered. Of a caller that left it can be the reason that an adapter
-// names, see [guard.CancelReason]: for Temporal activities canceled, worker_shutdown, paused,
-// reset, attempt_closed or heartbeat. Of a phase it is the class, and of a recovery canceled,
+// error.type of a call is in_progress, mismatch, outcome_unknown, invalid_key, invalid_input,
+// nested_call, draining, stale (a completion that was refused), canceled, deadline_exceeded,
+// unwound (a panic or Goexit), the class of a storage error, or the Go type of the action's error,
+// also of one that is remembered. Of a caller that left it can be the reason that an adapter names,
+// see [guard.CancelReason]: for Temporal activities canceled, worker_shutdown, paused, reset,
+// attempt_closed or heartbeat. Of a phase it is the class, and of a recovery canceled,
 // deadline_exceeded or the Go type of the hook's error.
 //
 // The status of a call's span is Error when the call returned an error to its
@@ -147,8 +147,8 @@
 // the one to resolve the key with) and who may have had the effect (dispatcher). So have
 // a recovery and, with dispatched=true, a takeover that can lead to one, the latter of these.
 //
-// Messages are constants, the Log constants are the keys of the attributes. Every
-// line but those with suppressed has operation, key_hash and owner, and fence and trace_id when there are any.
+// Messages are constants, the Log constants are the keys of the attributes. Every line but those
+// with suppressed has operation, key_hash and owner, and fence and trace_id when there are any.
 //
 // A storm collapses: of one message an operation writes Options.LogBurst lines a second, and one more
 // with operation and suppressed, the number of those that it stands for. Lines about a lost lease, a

@@ -182,8 +182,9 @@ func (e exits) OnEnd(span sdktrace.ReadOnlySpan) {
 func (exits) Shutdown(context.Context) error   { return nil }
 func (exits) ForceFlush(context.Context) error { return nil }
 
-// TestHostile_AGoexitInASignalKeepsTheKeyNoLongerThanItsLease: it ends the goroutine of the caller, which nobody can
-// contain. Nothing goes on renewing, and what the action has made before that is stored.
+// TestHostile_AGoexitInASignalKeepsTheKeyNoLongerThanItsLease: it ends the goroutine of the caller,
+// which nobody can contain. Nothing goes on renewing, and what the action has made before that is
+// stored.
 func TestHostile_AGoexitInASignalKeepsTheKeyNoLongerThanItsLease(t *testing.T) {
 	payments := []guard.OperationOption{guard.ForPayments(), guard.AtMostOnce()}
 	for name, c := range map[string]struct {

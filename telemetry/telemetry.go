@@ -21,21 +21,23 @@ type Options struct {
 	// the collectors too. Default: no metrics.
 	Registerer prometheus.Registerer
 	// MeterProvider gets the same metrics under the names of OpenTelemetry, in place of a
-	// Registerer: New fails when both are given. Make one Telemetry for each provider: of two, only one
-	// shows the readings (settings and oldest lease) of an operation that both have. Default: no metrics.
+	// Registerer: New fails when both are given. Make one Telemetry for each provider: of two, only
+	// one shows the readings (settings and oldest lease) of an operation that both have. Default:
+	// no metrics.
 	MeterProvider metric.MeterProvider
 	// TracerProvider makes the tracer of the spans. Default: no spans; the trace
 	// that is in a call's context is still put into records, logs and exemplars.
 	TracerProvider trace.TracerProvider
 	// Logger gets the log lines, with the context of the call. Default: no logs.
 	Logger *slog.Logger
-	// LogBurst is how many lines of one message an operation writes in a second. Those
-	// that come on top become one line at its end, with their number. Lines about a key that somebody
-	// must look at, and those for debugging, are always written. Default [DefaultLogBurst]; negative: every
+	// LogBurst is how many lines of one message an operation writes in a second. Those that come on
+	// top become one line at its end, with their number. Lines about a key that somebody must look
+	// at, and those for debugging, are always written. Default [DefaultLogBurst]; negative: every
 	// line is written.
 	LogBurst int
-	// RenewSpansOver thins the spans of renewals: only those that took as long or longer,
-	// or that failed or found the lease gone, get one, made when they end. Default 0: each renewal has its span.
+	// RenewSpansOver thins the spans of renewals: only those that took as long or longer, or that
+	// failed or found the lease gone, get one, made when they end. Default 0: each renewal has its
+	// span.
 	RenewSpansOver time.Duration
 }
 
@@ -53,10 +55,10 @@ type Telemetry struct {
 
 var _ guard.Observer = (*Telemetry)(nil)
 
-// New returns a Telemetry for [guard.WithObserver]. It registers the metrics, and
-// uses those that are there when the registry has them from an earlier call. It
-// fails when an option is not valid, and when a metric of one of our names but of another making is registered;
-// the error names it, and nothing stays registered then.
+// New returns a Telemetry for [guard.WithObserver]. It registers the metrics, and uses those that
+// are there when the registry has them from an earlier call. It fails when an option is not valid,
+// and when a metric of one of our names but of another making is registered; the error names it,
+// and nothing stays registered then.
 func New(opts Options) (*Telemetry, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("onceguard: new telemetry: %w", err)

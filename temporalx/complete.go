@@ -41,8 +41,9 @@ type reservationKey struct{}
 //	}
 //	return Decision{}, activity.ErrResultPending
 //
-// It is bytes of JSON, a few hundred, with the key in plain text. Who has it can complete the activity. It is an error
-// outside of an activity, and in a local one, which cannot be completed later.
+// It is bytes of JSON, a few hundred, with the key in plain text. Who has it can complete the
+// activity. It is an error outside of an activity, and in a local one, which cannot be completed
+// later.
 func CompletionToken(ctx context.Context) ([]byte, error) {
 	if ctx == nil || !activity.IsActivity(ctx) {
 		return nil, errors.New("onceguard: CompletionToken: not the context of an activity")
@@ -68,25 +69,26 @@ func withReservation(ctx context.Context) context.Context {
 }
 
 // CompleteActivity ends an activity that has returned activity.ErrResultPending: the record of its
-// key first, the activity second, by c.CompleteActivity. The token is that of
-// [CompletionToken]. With a nil err the result is stored and becomes that of the
-// activity; with one the key is left as if the activity had returned that, and the activity fails with it.
+// key first, the activity second, by c.CompleteActivity. The token is that of [CompletionToken].
+// With a nil err the result is stored and becomes that of the activity; with one the key is left as
+// if the activity had returned that, and the activity fails with it.
 //
 // In that order, because what comes between the two may be lost. With the record stored, an
 // activity that was not completed is tried again at its timeout, and replays the result. The other way
 // round the workflow would go on while the key is free, and another call
 // would have the effect again.
 //
-// It may be tried again after any error, with the same result: one of guard.ErrStorage or of Temporal may have
-// stored the record all the same. guard.ErrStale means that a later attempt has the key, or that somebody
-// has settled it, such as by a completion with another result, of which the first counts: neither record nor
-// activity is touched. With a data converter that makes other bytes each time and knows no converter.RawValue
-// nobody can tell whether a result is the same: a repeat is guard.ErrStale then, and the next attempt has
-// the first one. A serviceerror.NotFound means that the attempt was over already; a later one finds the result.
+// It may be tried again after any error, with the same result: one of guard.ErrStorage or of
+// Temporal may have stored the record all the same. guard.ErrStale means that a later attempt has
+// the key, or that somebody has settled it, such as by a completion with another result, of which
+// the first counts: neither record nor activity is touched. With a data converter that makes other
+// bytes each time and knows no converter.RawValue nobody can tell whether a result is the same: a
+// repeat is guard.ErrStale then, and the next attempt has the first one. A serviceerror.NotFound
+// means that the attempt was over already; a later one finds the result.
 //
-// The interceptor is one with the rule of the activity, on the same store; it need not be that of a worker.
-// Nothing checks that the result is of the activity's result type, and one that cannot be stored, such as
-// one that is too large, is no error: see guard.WithMaxResultBytes.
+// The interceptor is one with the rule of the activity, on the same store; it need not be that of a
+// worker. Nothing checks that the result is of the activity's result type, and one that cannot be
+// stored, such as one that is too large, is no error: see guard.WithMaxResultBytes.
 func (w *Interceptor) CompleteActivity(ctx context.Context, c client.Client, token []byte, result any, err error) error {
 	if err := w.mayComplete(ctx, c); err != nil {
 		return err
@@ -121,10 +123,10 @@ type PendingActivity struct {
 }
 
 // CompleteActivityByID is [Interceptor.CompleteActivity] for those who have no token, by
-// c.CompleteActivityByID. It looks for the reservation under the key. If there is none that waits for its
-// completion, and no result that is the same, the error is guard.ErrStale, and the activity is not completed.
-// So it is when a try with an error has freed or held the key and its second half failed; complete the
-// activity by the client's own method then.
+// c.CompleteActivityByID. It looks for the reservation under the key. If there is none that waits
+// for its completion, and no result that is the same, the error is guard.ErrStale, and the activity
+// is not completed. So it is when a try with an error has freed or held the key and its second half
+// failed; complete the activity by the client's own method then.
 func (w *Interceptor) CompleteActivityByID(ctx context.Context, c client.Client, of PendingActivity, result any, err error) error {
 	if err := w.mayComplete(ctx, c); err != nil {
 		return err

@@ -17,8 +17,9 @@ import (
 // workflow. On the worker the guard's own errors match too: errors.Is(err,
 // guard.ErrInProgress).
 const (
-	// TypeInProgress means that another owner has the key. It is retried when the
-	// lease that is left has run out, and up to a fifth of that later; after it has waited as the retry policy says.
+	// TypeInProgress means that another owner has the key. It is retried when the lease that is
+	// left has run out, and up to a fifth of that later; after it has waited as the retry policy
+	// says.
 	TypeInProgress = "onceguard.InProgress"
 	// TypeMismatch means that the key is in use with other arguments. It is not
 	// retried.

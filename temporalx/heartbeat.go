@@ -107,7 +107,8 @@ func (v *vigil) keep(attempt, waits context.Context) {
 }
 
 // beat heartbeats, unless the attempt or its wait is over. It has the attempt's own context, since
-// the SDK also sends with it what the activity itself sends soon after. The SDK panics on what it cannot encode.
+// the SDK also sends with it what the activity itself sends soon after. The SDK panics on what it
+// cannot encode.
 func (v *vigil) beat(attempt, waits context.Context) {
 	if waits.Err() != nil {
 		return
@@ -137,9 +138,9 @@ type attemptWait struct {
 
 type waitKey struct{}
 
-// joinWait waits, before the activity or the recovery hook runs and under its lease, until no heartbeat of the
-// wait can come any more: it would replace what they have sent. The SDK limits how long one takes, and none is sent
-// when the attempt has ended.
+// joinWait waits, before the activity or the recovery hook runs and under its lease, until no
+// heartbeat of the wait can come any more: it would replace what they have sent. The SDK limits how
+// long one takes, and none is sent when the attempt has ended.
 func joinWait(ctx context.Context) {
 	wait, ok := ctx.Value(waitKey{}).(*attemptWait)
 	if !ok || wait.kept == nil {

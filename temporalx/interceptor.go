@@ -42,15 +42,16 @@ type Options struct {
 	// [DefaultMaxOperations]. A rule with Operation needs none.
 	MaxOperations int
 
-	// MaxWaiting bounds how many activities of one worker wait for another owner at once, each
-	// in a slot of the worker. One more is refused, as with guard.Refuse. Local activities, which have
-	// slots of their own, are counted apart. Default: half of the worker's slots, as a [Plugin] sees them in
-	// its options (of 100 where the worker's tuner names no number, and for an interceptor of [New]).
+	// MaxWaiting bounds how many activities of one worker wait for another owner at once, each in a
+	// slot of the worker. One more is refused, as with guard.Refuse. Local activities, which have
+	// slots of their own, are counted apart. Default: half of the worker's slots, as a [Plugin]
+	// sees them in its options (of 100 where the worker's tuner names no number, and for an
+	// interceptor of [New]).
 	MaxWaiting int
 
-	// WaitMargin is how much of the time of an attempt is left for its run when it has waited:
-	// then it is refused, as with guard.Refuse, in place of being timed out by the server. Default: a tenth
-	// of what it has when it comes, at most 5 s. Set it to what the activity takes.
+	// WaitMargin is how much of the time of an attempt is left for its run when it has waited: then
+	// it is refused, as with guard.Refuse, in place of being timed out by the server. Default: a
+	// tenth of what it has when it comes, at most 5 s. Set it to what the activity takes.
 	WaitMargin time.Duration
 
 	// OnUnmatched is told at the start of a worker with a [Plugin] which rules are for no

@@ -49,13 +49,12 @@ func (c *activityCall) named() string {
 //
 //	namespace/workflow id/run id/activity id/activity type/time of the scheduling
 //
-// Each part is percent-escaped, so that two executions never share a key. The time
-// tells executions apart to which a workflow gives the same activity id, one after
-// the other. A standalone activity has an empty workflow id and the run id of its
-// own. A local activity has its number among those of the workflow and "local-call" instead of id and time
-// (its id and "local" where the worker of the workflow has no interceptor, and then an
-// attempt that the SDK schedules by a timer has another key). A key over 255 bytes becomes
-// "sha256/" and its digest in hexadecimal.
+// Each part is percent-escaped, so that two executions never share a key. The time tells executions
+// apart to which a workflow gives the same activity id, one after the other. A standalone activity
+// has an empty workflow id and the run id of its own. A local activity has its number among those
+// of the workflow and "local-call" instead of id and time (its id and "local" where the worker of
+// the workflow has no interceptor, and then an attempt that the SDK schedules by a timer has
+// another key). A key over 255 bytes becomes "sha256/" and its digest in hexadecimal.
 func DefaultKey() KeyFunc { return executionKey{} }
 
 type executionKey struct{}

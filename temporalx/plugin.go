@@ -66,7 +66,8 @@ func NewPlugin(g *guard.Guard, o Options) (*Plugin, error) {
 // Name is "onceguard".
 func (p *Plugin) Name() string { return "onceguard" }
 
-// Interceptor is the one that the plugin installs, for [Interceptor.Resolve] and [Interceptor.CompleteActivity].
+// Interceptor is the one that the plugin installs, for [Interceptor.Resolve] and
+// [Interceptor.CompleteActivity].
 func (p *Plugin) Interceptor() *Interceptor { return p.interceptor }
 
 // ConfigureWorker installs the interceptor behind those that the worker has: they see every

@@ -163,7 +163,8 @@ func TestRemember_WhatIsEncryptedIsNowhereInPlainText(t *testing.T) {
 					t.Errorf("Redis has %q in plain text: %q", secret, raw)
 				}
 				for _, f := range failures {
-					// The type is never encoded, and without a converter of its own the client encodes nothing.
+					// The type is never encoded, and without a converter of its own the client
+					// encodes nothing.
 					if test.encodes && secret != "CardDeclined" && strings.Contains(f.String(), secret) {
 						t.Errorf("Temporal has %q in plain text: %v", secret, f)
 					}
