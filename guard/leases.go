@@ -33,8 +33,9 @@ type LeaseInfo struct {
 // Leases returns the reservations that this guard holds at this moment, the most
 // endangered first: those whose loss was reported, then those with the smallest share of their
 // lease left. A reservation is there from its acquisition until its result is stored or its key
-// released, while the action or the recovery hook runs, as in the metric of held leases. What
-// runs unguarded has none. It asks only this process, not the store: [Guard.List] does that.
+// released, while the action or the recovery hook runs, as in the metric of held leases; not while
+// a result that the store has not taken is tried again behind its caller. What runs unguarded has
+// none. It asks only this process, not the store: [Guard.List] does that.
 //
 // It is safe for use by many goroutines and holds up no call. A nil guard has no leases.
 func (g *Guard) Leases() []LeaseInfo {
