@@ -20,6 +20,7 @@ func causes() []map[string][]string {
 			"stale":        {"OnceguardDoubleRunSuspected"},
 			"doubt":        {"OnceguardKeysHeld", "OnceguardOutcomesUnknown"},
 			"large":        {"OnceguardResultsNotStored"},
+			"evict":        {"OnceguardStoreLosesRecords"},
 			"hang?for=30s": {"OnceguardLeaseTooOld"},
 			"pile?for=20s": {"OnceguardWaitersPilingUp"},
 		},

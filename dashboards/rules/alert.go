@@ -47,8 +47,10 @@ func (p pace) rule(a alert) Rule {
 
 func lines(s ...string) string { return strings.Join(s, "\n") }
 
-// happened is how often a counter moved, by job, operation and what is named beside.
+// happened is how often a counter moved, by job, operation and what is named beside. What moved before the first scrape
+// of a process, such as the keys that it finds held when it starts, is its first value, which increase does not see.
 func (p pace) happened(window time.Duration, selector string, by ...string) string {
-	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))",
-		strings.Join(append([]string{"job", "operation"}, by...), ", "), selector, p.of(window))
+	w := p.of(window)
+	return fmt.Sprintf("sum by (%[1]s) (increase(%[2]s[%[3]s]) > 0 or (min_over_time(%[2]s[%[3]s]) > 0 unless %[2]s offset %[3]s))",
+		strings.Join(append([]string{"job", "operation"}, by...), ", "), selector, w)
 }

@@ -22,6 +22,7 @@ const (
 	OutcomesUnknown        = "OnceguardOutcomesUnknown"
 	ResultsNotStored       = "OnceguardResultsNotStored"
 	LogLinesDropped        = "OnceguardLogLinesDropped"
+	StoreLosesRecords      = "OnceguardStoreLosesRecords"
 )
 
 // recent is how far the alerts about single events look back. It is also how long they fire after
@@ -36,6 +37,8 @@ const (
 	// every third, so 0.67 is left when one lands, and 0.33 after one that failed. It is a bucket.
 	LateRatio = "0.4"
 	lateShare = 0.1
+	// fewRenewals say nothing.
+	fewRenewals = 10
 	// OldLeases is after how many lengths of its lease a reservation is too old.
 	OldLeases = 20
 	// Waiters pile up when there are this many, and so many for each running action.
@@ -57,8 +60,8 @@ func (p pace) doubleRuns() []Rule {
 			meaning: "The result of a run was refused as stale: another owner had the key, or somebody has settled it. " +
 				"Without a recovery hook the action has probably run twice, a customer paid twice. With a hook it is no " +
 				"proof: the hook may have found the effect of this very run and stored it.",
-			action: "take the key hash and both traces from the log line \"result refused\", and look at the other side " +
-				"whether there are two effects.",
+			action: "take the key hash and the trace from the log line \"result refused\", and look at the other side " +
+				"whether there are two effects; the record has the trace of the other run.",
 		}),
 		p.rule(alert{
 			name: UnguardedRuns, severity: Critical,
@@ -94,6 +97,7 @@ func (p pace) leases() []Rule {
 			expr: lines(
 				p.lateRenewals(10*time.Minute),
 				fmt.Sprintf("> %g", lateShare),
+				fmt.Sprintf("and sum by (job, operation) (increase(%s_count[%s])) > %d", telemetry.MetricLeaseRemaining, p.of(10*time.Minute), fewRenewals),
 			),
 			summary: "{{ $labels.operation }} of {{ $labels.job }}: {{ $value | humanizePercentage }} of the renewals land late",
 			meaning: "Renewals are sent when two thirds of the lease are left. These landed with less than " + LateRatio + " of it " +
@@ -108,8 +112,8 @@ func (p pace) leases() []Rule {
 				fmt.Sprintf("> %d * max by (job, instance, operation) (%s)", OldLeases, telemetry.MetricOperationLease),
 			),
 			summary: "{{ $labels.operation }} on {{ $labels.instance }} has held a key for {{ $value | humanizeDuration }}",
-			meaning: fmt.Sprintf("An action has run for more than %d times its lease. Its key is renewed, so nothing else will ever "+
-				"take it: if the action hangs, its customer waits for good, and so do all callers with that key.", OldLeases),
+			meaning: fmt.Sprintf("An action has run for more than %d times its lease. As long as its key is renewed nothing else "+
+				"takes it: if the action hangs, its customer waits for good, and so do all callers with that key.", OldLeases),
 			action: "find the key on the lease page of that instance, or with Guard.List, and its trace: is the action at work?",
 		}),
 		p.rule(alert{

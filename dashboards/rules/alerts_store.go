@@ -13,6 +13,15 @@ func (p pace) storage() []Rule {
 	return []Rule{
 		p.rule(p.burn(Critical, 14.4, 2*time.Minute, errorRatio1h, errorRatio5m, time.Hour)),
 		p.rule(p.burn(Warning, 6, 15*time.Minute, errorRatio6h, errorRatio30m, 6*time.Hour)),
+		p.rule(alert{
+			name: StoreLosesRecords, severity: Warning,
+			expr: p.happened(recent, fmt.Sprintf("%s{%s=%q}",
+				telemetry.MetricLeaseRenewals, telemetry.LabelResult, guard.RenewRestored)) + " > 0",
+			summary: "{{ $labels.operation }} of {{ $labels.job }}: the store has lost reservations",
+			meaning: "A renewal found no record of its key and put it back: the store has lost it, by an eviction, a flush, a restart " +
+				"without persistence, or a failover. What it loses of results nobody notices: their calls have the effect again.",
+			action: "ask the store what it evicted and how it persists, see the page of package redisx, The server.",
+		}),
 	}
 }
 
@@ -42,7 +51,7 @@ func (p pace) outcomes() []Rule {
 			meaning: "An effect may have happened and nobody knows. The key is blocked, so nothing is paid twice, and its " +
 				"customer waits until somebody finds out: a recovery hook at the next call, or a person.",
 			action: "list the held keys with Guard.List, look at the other side whether the effect is there, and settle each with " +
-				"Operation.Resolve and the fence that was listed.",
+				"Operation.Resolve, or Interceptor.Resolve for an activity, and the fence that was listed.",
 		}),
 		p.rule(alert{
 			name: OutcomesUnknown, severity: Warning,

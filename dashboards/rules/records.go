@@ -15,8 +15,11 @@ const (
 	errorRatio6h  = "job_operation:onceguard_storage_errors:ratio_rate6h"
 )
 
-// harmful leaves out lost notifications: they make a wait longer and harm nothing.
-const harmful = telemetry.LabelPhase + `!="notify"`
+// harmful leaves out lost notifications and looks at a record: they make a wait longer and harm nothing.
+const harmful = telemetry.LabelPhase + `!~"notify|load"`
+
+// asking are the phases of the others: each is one call of the store.
+const asking = telemetry.LabelPhase + `=~"reserve|renew|replace|release"`
 
 func (p pace) records() []Rule {
 	return []Rule{
@@ -27,15 +30,11 @@ func (p pace) records() []Rule {
 	}
 }
 
-// errorRatio is errors by calls and renewals. Renewals count because an action of ten minutes is
-// one call, and its lease asks the store many times.
+// errorRatio is the share of the store calls that fail, those behind their callers too.
 func (p pace) errorRatio(name string, window time.Duration) Rule {
 	w := p.of(window)
 	return Rule{Record: name, Expr: lines(
 		fmt.Sprintf("sum by (job, operation) (rate(%s{%s}[%s]))", telemetry.MetricStorageErrors, harmful, w),
-		"/ (",
-		fmt.Sprintf("  sum by (job, operation) (rate(%s[%s]))", telemetry.MetricCalls, w),
-		fmt.Sprintf("  + sum by (job, operation) (rate(%s[%s]))", telemetry.MetricLeaseRenewals, w),
-		")",
+		fmt.Sprintf("/ sum by (job, operation) (rate(%s_count{%s}[%s]))", telemetry.MetricPhaseDuration, asking, w),
 	)}
 }

@@ -80,7 +80,7 @@ func TestRules_EveryAlertSaysWhatToDo(t *testing.T) {
 func TestRules_SpeedDividesDurationsOnly(t *testing.T) {
 	normal, fast := allRules(1), allRules(60)
 	long := strings.NewReplacer("[5m]", "[5s]", "[10m]", "[10s]", "[15m]", "[15s]", "[30m]", "[30s]",
-		"[1h]", "[1m]", "[6h]", "[6m]")
+		"[1h]", "[1m]", "[6h]", "[6m]", " offset 15m", " offset 15s", " offset 1h", " offset 1m", " offset 6h", " offset 6m")
 	for i := range normal {
 		if got, want := fast[i].Expr, long.Replace(normal[i].Expr); got != want {
 			t.Errorf("60 times faster\n%s\nwant\n%s", got, want)

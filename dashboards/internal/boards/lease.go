@@ -22,10 +22,10 @@ func leaseHealth() board {
 }
 
 // danger is a number of which each one can cost money.
-func danger(title, counter, color, runbook, shows, act string) panel {
+func danger(width uint32, title, counter, color, runbook, shows, act string) panel {
 	return panel{
 		kind: kindStat, title: title, shows: shows, good: "0.", act: act, unit: count,
-		width: 4, height: 4, limits: none(color), runbook: runbook,
+		width: width, height: 4, limits: none(color), runbook: runbook,
 		queries: []query{{expr: sum(inRange(counter)), legend: title, instant: true}},
 	}
 }
@@ -39,25 +39,32 @@ func unknownCalls() string {
 	return of(telemetry.MetricCalls, is(telemetry.LabelOutcome, string(guard.OutcomeUnknown)))
 }
 
+func rejectedCalls() string {
+	return of(telemetry.MetricCalls, is(telemetry.LabelOutcome, string(guard.OutcomeRejected)))
+}
+
 func dangers() []panel {
 	return []panel{
-		danger("Stale results", of(telemetry.MetricStaleResults), red, rules.DoubleRunSuspected,
+		danger(4, "Stale results", of(telemetry.MetricStaleResults), red, rules.DoubleRunSuspected,
 			"Results that were refused because another owner had the key, or somebody has settled it.",
 			"without a recovery hook the action has probably run twice: look at the other side for two effects."),
-		danger("Leases lost", of(telemetry.MetricLeasesLost), red, rules.LeaseLost,
+		danger(4, "Leases lost", of(telemetry.MetricLeasesLost), red, rules.LeaseLost,
 			"Leases lost while the action ran. Another owner may run it too.",
 			"read the reason in the log line; expired means that this process or its way to the store stood still."),
-		danger("Unguarded runs", unwanted(), red, rules.UnguardedRuns,
+		danger(4, "Unguarded runs", unwanted(), red, rules.UnguardedRuns,
 			"Actions that ran without a reservation because the store failed or the guard is switched off. Those of the Run mode "+
 				"are left out.",
 			"a duplicate of these calls has its effect again: mend the store, or switch the guard on."),
-		danger("Keys held", of(telemetry.MetricHolds), orange, rules.KeysHeld,
+		danger(3, "Became held", of(telemetry.MetricHolds), orange, rules.KeysHeld,
 			"Keys that became held: an effect may have happened and nobody knows. Nothing is paid twice, a customer waits.",
 			"list them with Guard.List and settle each with Operation.Resolve."),
-		danger("Outcome unknown", unknownCalls(), orange, rules.OutcomesUnknown,
+		danger(3, "Outcome unknown", unknownCalls(), orange, rules.OutcomesUnknown,
 			"Calls that were turned away because an earlier outcome is unknown.",
 			"settle the held keys; retries change nothing before that."),
-		danger("Results not stored", of(telemetry.MetricUnstoredResults), orange, rules.ResultsNotStored,
+		danger(3, "Rejected", rejectedCalls(), orange, rules.StorageErrorBudgetBurn,
+			"Calls that were turned away because the store failed, or the guard drains: what is not paid.",
+			"see the row of the store; one that drains is a deployment."),
+		danger(3, "Not stored", of(telemetry.MetricUnstoredResults), orange, rules.ResultsNotStored,
 			"Results that the caller has and the store has not. The next call with the key has the effect again.",
 			"the reason says whether the result is too large, does not encode, or the store failed."),
 	}
@@ -79,12 +86,13 @@ func dangerByOperation() panel {
 			counted(unwanted()),
 			counted(of(telemetry.MetricHolds)),
 			counted(unknownCalls()),
+			counted(rejectedCalls()),
 			counted(of(telemetry.MetricUnstoredResults)),
 			{expr: oldestLease(), instant: true},
 		},
 		columns: []column{
 			bad("Stale", red), bad("Lost", red), bad("Unguarded", red), bad("Held", orange), bad("Unknown", orange),
-			bad("Not stored", orange),
+			bad("Rejected", orange), bad("Not stored", orange),
 			{"Oldest lease", count, over(rules.OldLeases/2, rules.OldLeases), true},
 		},
 	}
@@ -104,11 +112,12 @@ func dangerOverTime() panel {
 			total(unwanted(), "unguarded"),
 			total(of(telemetry.MetricHolds), "held"),
 			total(unknownCalls(), "unknown"),
+			total(rejectedCalls(), "rejected"),
 			total(of(telemetry.MetricUnstoredResults), "not stored"),
 		},
 		colors: colors{
 			"stale": "dark-red", "lost": red, "unguarded": "light-red", "held": orange, "unknown": "light-orange",
-			"not stored": "yellow",
+			"not stored": "yellow", "rejected": "blue",
 		},
 	}
 }

@@ -48,9 +48,8 @@ func renewals() []panel {
 
 func storage() []panel {
 	errors := of(telemetry.MetricStorageErrors)
-	calls := sum(perSecond(of(telemetry.MetricCalls)), byOperation) + " + " +
-		sum(perSecond(of(telemetry.MetricLeaseRenewals)), byOperation)
-	harmful := sum(perSecond(of(telemetry.MetricStorageErrors, telemetry.LabelPhase+`!="notify"`)), byOperation)
+	calls := sum(perSecond(of(telemetry.MetricPhaseDuration+"_count", storePhases())), byOperation)
+	harmful := sum(perSecond(of(telemetry.MetricStorageErrors, telemetry.LabelPhase+`!~"notify|load"`)), byOperation)
 	return []panel{
 		{
 			kind: kindStack, title: "Storage errors by phase", unit: events, width: 8, height: 8,
@@ -69,18 +68,18 @@ func storage() []panel {
 			queries: []query{{expr: sum(perSecond(errors), telemetry.LabelClass), legend: legendOf(telemetry.LabelClass)}},
 		},
 		{
-			kind: kindLines, title: "Storage errors by calls and renewals", unit: share, width: 8, height: 8,
+			kind: kindLines, title: "Share of the store calls that fail", unit: share, width: 8, height: 8,
 			limits: over(0.006, 0.0144), runbook: rules.StorageErrorBudgetBurn,
-			shows:   "Failed store calls by calls and renewals, by operation, drawn up to 100 %: a call can fail in more than one phase. Lost notifications are left out.",
+			shows:   "By operation. Lost notifications and looks at a record are left out.",
 			good:    "below 0.1 %, the budget.",
 			act:     "the alert fires at 14.4 times the budget over an hour, or 6 times over six hours.",
-			queries: []query{{expr: "clamp_max(" + shareOf(harmful, calls) + ", 1)", legend: legendOf(byOperation)}},
+			queries: []query{{expr: shareOf(harmful, calls), legend: legendOf(byOperation)}},
 		},
 		{
 			kind: kindLines, title: "Duration of store calls, 99th percentile", unit: seconds, width: 16, height: 8,
 			shows: "How long the store takes, by phase, failed calls included. The dots lead to traces.",
 			good:  "a few milliseconds, all phases alike.",
-			act: "a step to the store's time limit is a store that does not answer. Grows with load: the store or its network " +
+			act: "a step to the store's time limit, or the next bucket above it, is a store that does not answer. Grows with load: the store or its network " +
 				"is full.",
 			queries: []query{{
 				expr:   quantile(0.99, of(telemetry.MetricPhaseDuration+bucket, storePhases()), telemetry.LabelPhase),
