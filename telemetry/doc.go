@@ -85,7 +85,8 @@
 // # Metrics
 //
 // Every series of an operation is there, at 0, as soon as the operation is made,
-// so that the first error is a step that increase() sees. An operation has
+// so that the first error is a step that increase() sees, if a scrape came before it; the alerts of
+// the folder dashboards see those that came sooner, too. An operation has
 // [SeriesPerOperation] series, each bucket counted, whatever keys and errors come.
 //
 //	Prometheus                          OpenTelemetry                    unit       type       labels
