@@ -86,7 +86,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.otlp, "otlp", "", "URL of an OTLP/HTTP endpoint for traces, such as http://127.0.0.1:4318")
 	f.StringVar(&o.traceURL, "trace-url", "", "address of a trace, with {trace_id}, for the links of /leases")
 	f.BoolVar(&o.sdkMetrics, "metrics-sdk", true, "show the metrics of the Temporal SDK too")
-	f.BoolVar(&o.logs, "logs", false, "write the log lines of the guard to standard error")
+	f.BoolVar(&o.logs, "logs", false, "write the log lines of the guard to standard error, as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -312,6 +312,9 @@ func TestServe_EndsItsServersWhenInterrupted(t *testing.T) {
 	if code := child.State().ExitCode(); code != 0 {
 		t.Errorf("exit code %d: %s", code, child.Errors())
 	}
+	if look := regexp.MustCompile(`redis-cli -p \d+ --scan --pattern 'onceguard-serve:\*'`); !look.MatchString(said.String()) {
+		t.Errorf("no %s in:\n%s", look, said.String())
+	}
 	servers := regexp.MustCompile(`is on (127\.0\.0\.1:\d+)`).FindAllStringSubmatch(said.String(), -1)
 	if len(servers) != 2 {
 		t.Errorf("want two servers in:\n%s", said.String())

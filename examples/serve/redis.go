@@ -20,6 +20,7 @@ import (
 // startRedis returns the address of a Redis: that of the flag, or one of its own that ends by stop.
 func startRedis(ctx context.Context, given string) (addr string, stop func(), err error) {
 	if given != "" {
+		sayHowToLook(given)
 		return given, func() {}, nil
 	}
 	path := os.Getenv("ONCEGUARD_REDIS_SERVER")
@@ -85,7 +86,21 @@ func startServer(ctx context.Context, path string) (addr string, stop func(), er
 		return "", nil, fmt.Errorf("%s: %w", path, err)
 	}
 	say("a Redis server is on %s", addr)
+	sayHowToLook(addr)
 	return addr, stop, nil
+}
+
+// sayHowToLook says how to see the records of the guard.
+func sayHowToLook(addr string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return // the client says what is wrong with it
+	}
+	at := "-p " + port
+	if host != "" && host != "127.0.0.1" {
+		at = "-h " + host + " " + at
+	}
+	say("its records: redis-cli %s --scan --pattern '%s:*'", at, prefix)
 }
 
 func untilAnswering(ctx context.Context, addr string, gone <-chan struct{}) error {

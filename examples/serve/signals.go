@@ -57,7 +57,7 @@ func newSignals(ctx context.Context, o options) (*signals, error) {
 	if o.logs {
 		lines = os.Stderr
 	}
-	s.logs = slog.New(blocking{Handler: slog.NewTextHandler(lines, nil), stalled: &s.stalled})
+	s.logs = slog.New(blocking{Handler: slog.NewJSONHandler(lines, nil), stalled: &s.stalled})
 	return s, nil
 }
 
