@@ -208,6 +208,24 @@ func TestLeasesHandler_WithoutLeasesSaysSo(t *testing.T) {
 	}
 }
 
+// An empty page is no proof that all is well.
+func TestLeasesHandler_AlwaysSaysWhatIsNotOnThePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHeld(t)
+		page := leasesHandler(t, h.g)
+		want := regexp.MustCompile(`<footer>Not here but in the metrics: [^<]*held keys, which Guard\.List lists too\.</footer>`)
+		says := func(when string) {
+			t.Helper()
+			if html := get(t, page, "/leases").body; !want.MatchString(html) {
+				t.Errorf("the page does not say what it lacks, %s", when)
+			}
+		}
+		says("without leases")
+		defer h.begin(opName, "order-1")()
+		says("with a lease")
+	})
+}
+
 func TestLeasesHandler_AnswersInTheFormatThatIsAskedFor(t *testing.T) {
 	h := newHeld(t)
 	page := leasesHandler(t, h.g)
