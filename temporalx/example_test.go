@@ -37,8 +37,9 @@ func ExampleNew() {
 
 	_, err = temporalx.New(g, temporalx.Options{})
 	fmt.Println(err)
-	// Output: 1 interceptor for worker.New onceguard: temporalx.New: data converter is nil: give
-	// the one of the client, or converter.GetDefaultDataConverter() if the client has none
+	// Output:
+	// 1 interceptor for worker.New
+	// onceguard: temporalx.New: data converter is nil: give the one of the client, or converter.GetDefaultDataConverter() if the client has none
 }
 
 // The plugin notices a rule whose activity nobody has registered, before the worker takes a
@@ -67,9 +68,8 @@ func ExampleNewPlugin() {
 	w.RegisterActivityWithOptions(func(context.Context, string) error { return nil },
 		activity.RegisterOptions{Name: "ChargeCard"})
 	fmt.Println(w.Start())
-	// Output: onceguard: the rules do not fit the activities of this worker: rule 0: activity
-	// "ChargeCrad" is for no activity that is registered, or an earlier rule or Exclude has it;
-	// registered are ["ChargeCard"]
+	// Output:
+	// onceguard: the rules do not fit the activities of this worker: rule 0: activity "ChargeCrad" is for no activity that is registered, or an earlier rule or Exclude has it; registered are ["ChargeCard"]
 }
 
 // An order is charged once, whichever workflow or run asks for it.
@@ -186,9 +186,12 @@ func ExampleInterceptor_Resolve() {
 		return
 	}
 	fmt.Println("from then on:", receipt)
-	// Output: the request is out the first attempt: activity error (type: ChargeCard,
-	// scheduledEventID: 0, startedEventID: 0, identity: ): connection reset the second: nobody
-	// knows what became of ChargeCard of order-4711 resolved: true from then on: receipt 815
+	// Output:
+	// the request is out
+	// the first attempt: activity error (type: ChargeCard, scheduledEventID: 0, startedEventID: 0, identity: ): connection reset
+	// the second: nobody knows what became of ChargeCard of order-4711
+	// resolved: true
+	// from then on: receipt 815
 }
 
 // The next attempt after one that was lost asks the provider, before it charges.

@@ -68,7 +68,7 @@ func protocol() []mutation {
 		},
 		{
 			"a panic leaves the key reserved", "guard/settle.go",
-			"		c.leave(ctx, held, s)\n	}()\n", "		if actionErr != ErrActionUnwound {\n			c.leave(ctx, held, s)\n		}\n	}()\n",
+			"		c.leaveForSure(ctx, held, s)\n	}()\n", "		if actionErr != ErrActionUnwound {\n			c.leaveForSure(ctx, held, s)\n		}\n	}()\n",
 			"guard", "^TestCase_R8_",
 		},
 		{
