@@ -202,15 +202,13 @@ func (c *call) complete(ctx context.Context, failure error, same func([]byte) (b
 
 // free reports whether the key is free, by the word of this completion.
 func (c *call) free(ctx context.Context) bool {
-	loaded, err := c.load(ctx)
+	loaded, err := c.loadAfter(ctx)
 	return err == nil && loaded.Found && loaded.Record.Status == StatusReleased && loaded.Record.Owner.Token == c.own.Owner.Token
 }
 
 // repeated is the answer to the completion of what was completed before: the first one counts.
 func (c *call) repeated(ctx context.Context, failure error, same func([]byte) (bool, error)) error {
-	ctx, cancel := c.after(ctx)
-	defer cancel()
-	loaded, err := c.load(ctx)
+	loaded, err := c.loadAfter(ctx)
 	if err != nil {
 		return c.storageError(PhaseReplace, Classify(err), err)
 	}

@@ -99,8 +99,10 @@ func TestComplete_AnErrorMayBeTriedAgainAlsoWhenTheRecordIsGone(t *testing.T) {
 		op, _ := newOp[string](t, store, keepsForAnHour(), guard.WithLease(time.Second), guard.WithRetention(time.Second))
 		r := leave(t, op)
 		time.Sleep(48 * time.Hour)
-		for range 2 {
-			if err := op.Complete(t.Context(), r, "", errors.New("declined")); err != nil {
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		for _, ctx := range []context.Context{t.Context(), left} {
+			if err := op.Complete(ctx, r, "", errors.New("declined")); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Hour)

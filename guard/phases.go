@@ -52,6 +52,11 @@ func (c *call) load(ctx context.Context) (LoadReply, error) {
 	return reply, err
 }
 
+// loadAfter is load although the caller may have left.
+func (c *call) loadAfter(ctx context.Context) (LoadReply, error) {
+	return c.load(context.WithoutCancel(ctx))
+}
+
 // mark is what a renewal is to write beside the lease.
 type mark struct {
 	dispatched, nothingFound bool

@@ -24,9 +24,7 @@ func (c *call) lookUp(ctx context.Context) (Outcome, error) {
 // takeEarlier returns the result that landed while this call's action ran. If
 // there is none that can be read, the call keeps its own.
 func (c *call) takeEarlier(ctx context.Context) {
-	ctx, cancel := c.after(ctx)
-	defer cancel()
-	loaded, err := c.load(ctx)
+	loaded, err := c.loadAfter(ctx)
 	if err == nil && !c.request.Fingerprint.differs(loaded.Record.Fingerprint) {
 		c.take(loaded.Record)
 	}

@@ -320,7 +320,7 @@ func (c *call) keep(ctx context.Context, held *heldLease, length time.Duration) 
 // completedAlready reports whether the key is not ours any more because the run was
 // completed before its action had left it.
 func (c *call) completedAlready(ctx context.Context) (Record, bool) {
-	loaded, err := c.load(context.WithoutCancel(ctx))
+	loaded, err := c.loadAfter(ctx)
 	rec := loaded.Record
 	return rec, err == nil && loaded.Found && rec.Owner.Token == c.request.Owner.Token && rec.Resolved == nil &&
 		(rec.settled() && loaded.Left > 0 || rec.Status == StatusReleased)
@@ -331,9 +331,7 @@ func (c *call) completedAlready(ctx context.Context) (Record, bool) {
 // the same when the reply of an earlier try to store it was lost: that is what is taken for granted
 // when the store does not say.
 func (c *call) takeFirst(ctx context.Context, s settlement) bool {
-	ctx, cancel := c.after(ctx)
-	defer cancel()
-	loaded, err := c.load(ctx)
+	loaded, err := c.loadAfter(ctx)
 	rec := loaded.Record
 	failed := s.how == wayError
 	switch {
