@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceguard/onceguard/dashboards/internal/series"
 	"github.com/onceguard/onceguard/dashboards/rules"
+	"github.com/onceguard/onceguard/internal/realtest"
 )
 
 const (
@@ -146,21 +147,10 @@ func TestPromtool_EveryAlertFiresInATest(t *testing.T) {
 	}
 }
 
-// promtool runs the tool of Prometheus. Without it the test is skipped, or fails where servers are required.
+// promtool runs the tool of Prometheus.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	tool := os.Getenv("ONCEGUARD_PROMTOOL")
-	if tool == "" {
-		tool = "promtool"
-	}
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		if os.Getenv("ONCEGUARD_REQUIRE_SERVERS") == "1" {
-			t.Fatalf("promtool is missing (Debian: apt-get install prometheus, or set ONCEGUARD_PROMTOOL): %v", err)
-		}
-		t.Skipf("promtool is missing (Debian: apt-get install prometheus, or set ONCEGUARD_PROMTOOL): %v", err)
-	}
-	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), realtest.Promtool(t), args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/onceguard/onceguard/integration/internal/picture"
 	"github.com/onceguard/onceguard/internal/realtest"
 )
 
@@ -50,11 +50,7 @@ func open(t *testing.T, handler http.Handler) *tab {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(b.server.Close)
-	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
-	allocated, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	allocated, stop := chromedp.NewExecAllocator(context.Background(), picture.Browser(chromium)...)
 	t.Cleanup(stop)
 	ctx, closes := chromedp.NewContext(allocated, chromedp.WithListener(b.hear))
 	t.Cleanup(closes)

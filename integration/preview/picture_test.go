@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -53,10 +52,7 @@ func TestBoards_AreDrawnWithoutAnEmptyPanel(t *testing.T) {
 	server := httptest.NewServer(preview.Handler(boards, at))
 	defer server.Close()
 	time.Sleep(runs)
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
-	allocated, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	allocated, stop := chromedp.NewExecAllocator(t.Context(), picture.Browser(chromium)...)
 	defer stop()
 	for _, board := range boards {
 		t.Run(board.UID, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package picture makes screenshots small enough for a repository.
+// Package picture takes screenshots that are small enough for a repository.
 package picture
 
 import (
@@ -9,7 +9,17 @@ import (
 	"image/draw"
 	"image/png"
 	"slices"
+
+	"github.com/chromedp/chromedp"
 )
+
+// Browser are the options of a Chromium without a screen, given by its path.
+func Browser(chromium string) []chromedp.ExecAllocatorOption {
+	return append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+}
 
 // Small leaves the colors of a PNG that are most frequent, at most so many and 256.
 func Small(shot []byte, colors int) ([]byte, error) {
